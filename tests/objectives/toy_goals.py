@@ -21,9 +21,3 @@ def noisy(task):
     """Score and size grow with the layers; each seed and fold is a little different."""
     layers, noise = task["config"]["toy"]["layers"], task["seed"] % 1000 / 1e5
     return {"score": layers + noise, "size": layers + 2 * noise}
-
-
-def pair(task):
-    """As `noisy`, but without names: one number for each metric that is asked for."""
-    result = noisy(task)
-    return tuple(result[name] for name in task["metrics"])

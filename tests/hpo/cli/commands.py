@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import yaml
 
 from hpo.cli.main import main
@@ -63,6 +64,13 @@ def documented(title):
     page = (REPOSITORY / "docs/reference/json.md").read_text()
     part = re.split(r"\n##+ ", page.partition(f" {title}\n")[2])[0]
     return set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE))
+
+
+def change_row(path, number, **cells):
+    """Write other cells into the row of a trial in a table of trials."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.loc[table["number"] == str(number), list(cells)] = list(cells.values())
+    table.to_csv(path, index=False)
 
 
 def refused(capsys, *arguments, is_silent=False):

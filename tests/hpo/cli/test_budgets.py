@@ -1,24 +1,23 @@
-"""Budgets and the rule of the winner on the command line: given, reported, refused."""
+"""Budgets and the rule of the winner on the command line: given, reported, changed."""
 
 import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.hpo.cli.commands import hpo, refused, searched
-from tests.studies import dispatch_section, rows, shipped, toy_config
+from tests.studies import dispatch_section, rows, toy_config
 
 
 def tree(strategy="evolutionary", objective="toys:score", dispatch=None, **study):
     made = toy_config(strategy, trials=12, objective=objective)
     made["study"] |= study
-    made["report"] = shipped("default", "report") | {"figures": False}
+    made["report"] |= {"figures": False}
     return made | ({"dispatch": dispatch} if dispatch else {})
 
 
-def report(name="toy"):
-    return json.loads(Path("runs", name, "report.json").read_text())
+def report():
+    return json.loads(Path("runs/toy/report.json").read_text())
 
 
 def test_the_first_budget_that_is_reached_is_named(capsys):
@@ -27,11 +26,11 @@ def test_the_first_budget_that_is_reached_is_named(capsys):
     assert found["counts"]["ended_by"] == "stop_without_gain"
     assert found["study"]["budget"]["stop_without_gain"] == 3
     assert "ended by study.stop_without_gain" in Path("runs/toy/report.md").read_text()
-    before = [row["score"] for row in rows(Path("runs/toy/trials.csv"))]
+    before = rows(Path("runs/toy/trials.csv"))
     assert 3 < len(before) < 30
     code, out, _ = hpo(capsys, "resume", "toy", "study.stop_without_gain=null", "study.trials=30")
     assert (code, "30 trials" in out) == (0, True)
-    assert [row["score"] for row in rows(Path("runs/toy/trials.csv"))][: len(before)] == before
+    assert rows(Path("runs/toy/trials.csv"))[: len(before)] == before
 
 
 def test_a_target_ends_it_and_the_report_says_that_its_score_is_too_good(capsys):
@@ -41,8 +40,6 @@ def test_a_target_ends_it_and_the_report_says_that_its_score_is_too_good(capsys)
     assert found["counts"]["proposed"] < 20
     assert "a score has reached study.target=-2" in text
     assert "too optimistic: the winner's expected score is" in text
-    code, out, _ = hpo(capsys, "resume", "toy", "study.target=null")
-    assert (code, "20 of 20 trials" in out) == (0, True)
 
 
 def test_minutes_are_those_of_the_simulated_workers(capsys):
@@ -51,49 +48,19 @@ def test_minutes_are_those_of_the_simulated_workers(capsys):
     Path("slow_minutes.py").write_text(code)
     searched(capsys, tree("random", "slow_minutes:score", simulated, minutes=3.5, trials=50))
     assert len(rows(Path("runs/toy/trials.csv"))) == 8
-    assert report()["study"]["budget"]["hours"] == "0.0583"
     assert "4 minutes" in refused(capsys, "resume", "toy", "study.minutes=2")
     code, out, _ = hpo(capsys, "resume", "toy", "study.minutes=6")
     assert (code, "study toy: ended by study.minutes\n12 of 50 trials, 0 failed\n" in out) == (0, True), out
 
 
-def test_a_training_beyond_its_time_limit_fails_with_the_steps_it_reached(capsys):
-    Path("slow_trials.py").write_text(
-        "import time\n\ndef score(task):\n    for step in range(1, 200):\n        time.sleep(0.01)\n"
-        "        yield {'epoch': step, 'score': 1.0}\n    return {'score': 1.0}\n"
-    )
-    config = tree("random", "slow_trials:score", trials=2, trial_minutes=0.001)
-    Path("toy.yaml").write_text(yaml.safe_dump(config))
-    assert hpo(capsys, "search", "--config", "toy.yaml")[0] == 1
-    (first, _) = rows(Path("runs/toy/trials.csv"))
-    assert (first["state"], "took longer than study.trial_minutes=0.001" in first["error"]) == ("failed", True)
-    assert 3 < float(first["cost"]) < 100
-    assert "study.trial_minutes was 0.001 and is now 1" in refused(capsys, "resume", "toy", "study.trial_minutes=1")
-
-
-BAD = ("minutes=0", "minutes=-1", "trial_minutes=0", "stop_without_gain=0", "winner=cheap", "target=high", "target={}")
-
-
-@pytest.mark.parametrize("given", [*BAD, "target={other: 1}"])
-def test_bad_budgets_are_refused(capsys, given):
-    key = f"study.{given.partition('=')[0]}"
-    assert key in refused(capsys, "search", f"study.{given}", "dispatch=local", is_silent=True)
-
-
 @pytest.mark.slow
-def test_the_cheapest_within_one_standard_error_wins_if_configured_and_the_caution_names_it(capsys):
+def test_the_cheapest_within_one_standard_error_wins_if_configured(capsys):
     """The cost is the width; the scores of all are the same up to noise."""
     Path("noisy.py").write_text(
         "def score(task):\n    return {'score': task['seed'] % 1000 / 1e3}\n"
         "def describe_cost(config):\n    return float(config['toy']['width'])\n"
     )
-    searched(capsys, tree("random", "noisy:score", repeats=4))
-    best = report()
-    assert best["chosen_by"].startswith("the best mean score")
-    (caution,) = (text for text in best["cautions"] if "one standard error" in text)
-    searched(capsys, tree("random", "noisy:score", repeats=4, name="again", winner="one_standard_error"))
-    found = report("again")
+    searched(capsys, tree("random", "noisy:score", repeats=4, winner="one_standard_error"))
+    found, best = report(), max(rows(Path("runs/toy/trials.csv")), key=lambda row: float(row["score"]))
     assert found["chosen_by"].startswith("the lowest cost among the trials within one standard error")
-    assert caution.endswith(f"; study.winner=one_standard_error takes {found['winner']['number']}")
-    assert found["winner"]["point"]["toy.width"] < best["winner"]["point"]["toy.width"]
-    assert not any("study.winner=one_standard_error takes" in text for text in found["cautions"])
+    assert found["winner"]["point"]["toy.width"] < int(best["toy.width"])

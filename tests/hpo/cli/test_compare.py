@@ -5,7 +5,6 @@ import csv
 import itertools
 import json
 import math
-import re
 import shutil
 import stat
 from pathlib import Path
@@ -15,10 +14,7 @@ import yaml
 
 import hpo as toolkit
 from hpo.cli.main import main
-from hpo.compare.hypervolume import NAME
-from hpo.compare.output import show
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
-from tests.hpo.report.recomputed import area
 from tests.studies import REPOSITORY, rows
 
 LABELS = ("uniform_random", "small_evolutionary")
@@ -66,7 +62,7 @@ def table_of(name, folder=FOLDER):
 
 
 @pytest.mark.slow
-def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost_and_tables_fit(capsys, monkeypatch, made):
+def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost(capsys, made):
     code, out, err = hpo(capsys, *COMPARE, "--at", "5", "--at-seconds", "0.5,shortest")
     assert (code, err) == (0, "")
     found, shortest = result(), min(sum(json.loads(row["seconds"])) for row in table_of("searches.csv"))
@@ -77,23 +73,10 @@ def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost_and_table
     assert [(pair["budget"], pair["unit"]) for pair in found["pairs"]] == budgets
     assert {(pair["a"], pair["b"]) for pair in found["pairs"]} == {LABELS}
     assert "not distinguishable at this budget" in out
-    assert "needs at least 6 repeats" in out
-    assert ("loss" in out, "B better by" in out) == (False, True)
     written = [float(row["p_holm"] or 9) for row in table_of("comparison.csv")]
     assert written == [pair["p_holm"] or 9 for pair in found["pairs"]]
-    assert {"comparison.html", "comparison.yaml", "environment.json"} < set(files())
-    page = (FOLDER / "comparison.md").read_text()
-    assert all(f"| {trials} trials | {LABELS[0]} | {LABELS[1]} |" in page for trials in (12, 5))
+    assert {"comparison.html", "comparison.md", "comparison.yaml", "environment.json"} < set(files())
     assert "length of the shortest search" in refused(capsys, *COMPARE, "--at-seconds", "1e9")
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    for columns in (80, 200):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        show(found, ())
-        tables = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).partition("note:")[0]
-        assert max(len(line) for line in tables.splitlines()) <= columns
-        # No label is cut.
-        assert min(tables.count(label) for label in LABELS) >= 2
-        assert "…" not in tables
     assert hpo(capsys, *COMPARE, "--optimum", "1")[0] == 0
     assert result()["optimum"] == 1
 
@@ -101,26 +84,19 @@ def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost_and_table
 @pytest.mark.slow
 def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys, made):
     """All but the large page."""
-    published, elsewhere = Path("studies", FOLDER.name), Path("elsewhere")
-    elsewhere.mkdir()
+    published, precious = Path("studies", FOLDER.name), Path("precious")
     published.mkdir(parents=True)
-    (elsewhere / "precious").write_text("precious")
-    (published / "comparison.md").symlink_to((elsewhere / "precious").absolute())
+    precious.write_text("precious")
+    (published / "comparison.md").symlink_to(precious.absolute())
     code, out, _ = hpo(capsys, *COMPARE, "--publish")
     names = {path.name for path in published.iterdir()}
     assert (code, names) == (0, set(files()) - {"comparison.html"})
     assert all(str(published / name) in out for name in names)
-    assert (elsewhere / "precious").read_text() == "precious"
+    assert precious.read_text() == "precious"
     assert {stat.S_IMODE(path.lstat().st_mode) for path in published.iterdir()} == {0o644}
-    assert stat.S_IMODE(published.stat().st_mode) == 0o755
-    shutil.rmtree(published)
-    published.symlink_to(elsewhere.absolute())
-    assert "studies/compare-table: is a link" in refused(capsys, *COMPARE, "--publish")
-    published.unlink()
     (FOLDER / "environment.json").unlink()
-    (FOLDER / "environment.json").symlink_to((elsewhere / "precious").absolute())
+    (FOLDER / "environment.json").symlink_to(precious.absolute())
     assert "is a link that leads out" in refused(capsys, *COMPARE, "--publish")
-    assert not published.exists()
 
 
 @pytest.mark.slow
@@ -142,8 +118,7 @@ def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_
     assert files() == whole
     (FOLDER / "searches.csv").write_bytes(whole["searches.csv"][: len(whole["searches.csv"]) * 2 // 3])
     code, out, _ = hpo(capsys, *COMPARE)
-    assert (code, out.splitlines()[0].split()[1]) == (0, "repeat")
-    assert out.splitlines()[0].split()[0] != "1/6"
+    assert (code, " repeat " in out, "1/6" in out) == (0, True, False)
     assert files() == whole
     # More repeats go on, and fewer are refused.
     assert hpo(capsys, *COMPARE, "--repeats", "4")[0] == 0
@@ -151,12 +126,8 @@ def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_
     assert "at least 4, as in runs/compare-table, given 3" in refused(capsys, *COMPARE)
     # Another configuration and other data are refused.
     before = files()
-    for arguments, words in (
-        (["study.trials=13"], "config.study.trials was 12 and is now 13"),
-        (["study.seed=6"], "config.study.seed was 5 and is now 6"),
-        (["--set", f"{SMALL}=7"], f"strategies.{SMALL}"),
-    ):
-        assert words in refused(capsys, *COMPARE, *arguments)
+    assert "config.study.seed was 5 and is now 6" in refused(capsys, *COMPARE, "study.seed=6")
+    assert f"strategies.{SMALL}" in refused(capsys, *COMPARE, "--set", f"{SMALL}=7")
     with Path("table.csv").open("a") as file:
         file.write("linear,1,0.1,0.9,0.9,0.9,0.1\n")
     assert "exists with another configuration" in refused(capsys, *COMPARE)
@@ -177,32 +148,16 @@ def test_the_folder_of_a_study_or_of_a_comparison_in_another_format_is_refused(c
 def test_when_every_trial_fails_the_exit_code_is_1(capsys):
     code, out, _ = hpo(capsys, *COMPARE, "--repeats", "1", "space.C=[5,7]", "study.trials=2")
     assert (code, "not comparable" in out) == (1, True)
-    names = ("failed", "also")
-    for name in names:
-        hpo(capsys, "search", *TABLE_DATA, "space.C=[5,7]", "study.trials=2", f"study.name={name}")
-    assert hpo(capsys, "compare", *names)[0] == 1
 
 
-PAIR = "{accuracy: maximize, seconds: minimize}"
 REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
-    "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=NAME"),
-    "no repeats": (["--repeats", "0"], "repeats: must be 1 or more, given 0"),
-    "a setting that is not there": (["--set", "small_evolutionary.size=3"], "strategy.size", "no such key"),
-    "a setting out of bounds": (["--set", f"{SMALL}=1"], f"strategies.{SMALL}", "given 1"),
     "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
     "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
     "a budget beyond the trials": (["--at", "5,13"], "at: must be 1 to 12", "given 13"),
-    "an optimum that is no number": (["--optimum", "nan"], "--optimum: must be a finite number"),
-    "an optimum of metrics": (["--optimum", "1", f"study.metrics={PAIR}"], "optimum: has no effect"),
     "finalists": (["study.finalists=2"], "study.finalists: has no effect in a comparison"),
     "a tracker": (["track=mlflow"], "track.name: has no effect in a comparison"),
     "a study beside strategies": (["digits"], "'digits'", "with --strategies"),
-    "a space too large": (
-        ["--strategies", "grid,random", "--set", "grid.max_points=5"],
-        "strategy grid: space",
-        "max_p",
-    ),
 }
 
 
@@ -211,9 +166,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
     arguments, *words = REFUSED[case]
-    err = refused(
-        capsys, *(each for each in COMPARE if each not in ("--set", f"{SMALL}=4")), *arguments, is_silent=True
-    )
+    command = [each for each in COMPARE if each not in ("--set", f"{SMALL}=4")]
+    err = refused(capsys, *command, *arguments, is_silent=True)
     for word in words:
         assert word in err
     assert [path.name for path in Path().iterdir()] == ["table.csv"]
@@ -239,13 +193,10 @@ def test_a_comparison_has_its_sentence_and_tables_for_a_paper():
     )  # fmt: skip
     assert compared.sentence.startswith("After 2 trials ")
     standings, (pair,) = compared.standings, compared.intervals.to_dict("records")
-    assert standings.label.tolist() == ["random", "qmc"]
-    assert (standings.mean_score_low <= standings.mean_score).all()
+    assert standings.label.tolist() == [pair["a"], pair["b"]] == ["random", "qmc"]
     # The optimum is not known.
     assert standings.mean_regret.isna().all()
-    assert (pair["a"], pair["b"]) == ("random", "qmc")
     assert pair["mean_difference"] == pytest.approx(standings.mean_score[0] - standings.mean_score[1])
-    assert pair["mean_difference_low"] <= pair["mean_difference"] <= pair["mean_difference_high"]
 
 
 TWO = (
@@ -254,50 +205,25 @@ TWO = (
 )
 
 
-@pytest.fixture
-def measured():
-    """The losses of a table's rows within the limit of a memory of 12."""
-    places = itertools.product(range(6), range(5))
-    found = [(x, y, math.sin(3 * x + y), x + y * y / 3, (x * 7 + y * 5) % 17) for x, y in places]
-    with Path("measured.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("x", "y", "accuracy", "size", "memory"), *found])
-    return [(-accuracy, size) for _, _, accuracy, size, memory in found if memory <= 12]
-
-
 @pytest.mark.slow
-def test_a_comparison_by_two_metrics_within_a_limit_is_that_of_the_whole_table_and_is_in_the_report(capsys, measured):
+def test_a_comparison_by_two_metrics_within_a_limit_is_on_the_scale_of_the_table_and_in_the_report(capsys):
+    places = itertools.product(range(6), range(5))
+    measured = [(x, y, math.sin(3 * x + y), x + y * y / 3, (x * 7 + y * 5) % 17) for x, y in places]
+    with Path("measured.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("x", "y", "accuracy", "size", "memory"), *measured])
     limited = (*TWO, "study.limits={memory: 12}")
     code, out, err = hpo(capsys, "compare", "--strategies", "random,evolutionary", "--repeats", "1", *limited)
     assert (code, err) == (0, "")
     found = json.loads(Path("runs/compare-s/comparison.json").read_text())
-    low, high = ([pick(column) for column in zip(*measured, strict=True)] for pick in (min, max))
-    assert found["fronts"]["scale"] == {"accuracy": [-low[0], -high[0]], "size": [low[1], high[1]]}
-    assert (found["metric"], found["direction"], found["optimum"]) == (NAME, "minimize", None)
-
-    def volume(losses):
-        return area([((a - low[0]) / (high[0] - low[0]), (b - low[1]) / (high[1] - low[1])) for a, b in losses])
-
-    standings = {standing["label"]: standing for standing in found["standings"]}
-    for search in table_of("searches.csv", Path("runs/compare-s")):
-        sizes, excess = json.loads(search["other_scores"])["size"], json.loads(search["excess"])
-        trials = zip(json.loads(search["scores"]), sizes, excess, strict=True)
-        kept = [(-accuracy, size) for accuracy, size, beyond in trials if beyond == 0]
-        standing = standings[search["strategy"]]
-        assert standing["mean_score"] == pytest.approx(1 - volume(kept) / volume(measured))
-        assert standing["share_over_limits"] == pytest.approx(1 - len(kept) / len(sizes))
+    *_, accuracies, sizes = zip(*(row[:4] for row in measured if row[4] <= 12), strict=True)
+    scale = {"accuracy": [max(accuracies), min(accuracies)], "size": [min(sizes), max(sizes)]}
+    assert found["fronts"]["scale"] == scale
     assert "hypervolume regret, 0 to 1, of accuracy (maximize) and size (minimize) within memory <= 12" in out
-    assert "over limits" in Path("runs/compare-s/comparison.md").read_text()
-    assert Path("runs/compare-s/comparison.html").read_text().count("class='figure'") == 3
     search = ("search", *limited, "strategy=evolutionary", "track=none")
     assert hpo(capsys, *search)[0] == 0
     report = json.loads(Path("runs/s/report.json").read_text())
     assert report["comparison"]["pairs"] == found["pairs"]
-    assert report["baselines"]["random"]["mean_hypervolume_regret"] == standings["random"]["mean_score"]
-    # A comparison within other limits, or in another format, is not in the report.
+    # A comparison within other limits is not.
     shutil.copytree("runs/compare-s", "runs/compare-other")
     assert hpo(capsys, *search, "study.limits={memory: 11}", "study.name=other")[0] == 0
     assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]
-    Path("runs/compare-s/comparison.json").write_text(json.dumps(found | {"format": 2}))
-    assert hpo(capsys, "report", "s")[0] == 0
-    reason = json.loads(Path("runs/s/report.json").read_text())["comparison"]["missing"]
-    assert "runs/compare-s/comparison.json: its format is 2, not 1" in reason

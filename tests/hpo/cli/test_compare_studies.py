@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused
+from tests.hpo.cli.commands import hpo, refused
 from tests.hpo.commands.searched import found
 from tests.hpo.report.recomputed import area
 from tests.studies import REPOSITORY
@@ -17,7 +17,7 @@ KEPT = REPOSITORY / "tests" / "end_to_end" / "kept" / "0.1.0"
 TWO = {"accuracy": "maximize", "size": "minimize"}
 
 
-def put(name, *trials, winner=0, parts=None, data=(), **study):
+def put(name, *trials, winner=0, parts=None, **study):
     """Make a study with the kept one's data whose trials have these scores by fold, or these metrics.
 
     It has no record, as one that was published: its table is read.
@@ -28,7 +28,6 @@ def put(name, *trials, winner=0, parts=None, data=(), **study):
         path.unlink()
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["study"] |= {"name": name, **study}
-    config["data"] |= dict(data)
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     folds = [f"fold_{k}" for k in range(1 if "metrics" in study else len(trials[0]))]
     report = json.loads((folder / "report.json").read_text())
@@ -58,13 +57,7 @@ def compared(capsys, *names):
     page, text = ((folder / f"comparison.{kind}").read_text() for kind in ("html", "md"))
     assert out.strip().splitlines()[1 : 1 + len(sentences)] == sentences
     assert [line.strip("*") for line in text.splitlines()[2 : 2 + 2 * len(sentences) : 2]] == sentences
-    body = page[page.index("<h1") :]
-    places = [body.index(f"<p class='answer'>{sentence}</p>") for sentence in sentences]
-    assert places == sorted(places)
-    assert places[-1] < body.index("class='lead'")
-    for written in (out, text, body[: body.index("class='figure'")]):
-        assert "loss" not in written
-        assert ("95 %" in written) == any("95 %" in sentence for sentence in sentences)
+    assert all(f"<p class='answer'>{sentence}</p>" in page.partition("class='lead'")[0] for sentence in sentences)
     return sentences
 
 
@@ -79,8 +72,6 @@ def test_three_studies_of_which_one_was_scored_on_other_data(capsys):
     ]
     result = result_of("a", "b", "c")
     assert [standing["label"] for standing in result["standings"]] == ["a", "b"]
-    assert result["folds"][0]["by_fold"] == pytest.approx({"fold_0": 0.05, "fold_1": -0.04, "fold_2": 0.134})
-    assert (result["pairs"], result["curves"]["b"]["trials"]["mean"][-1]) == ([], pytest.approx(0.798))
     assert any("One search each does not compare strategies" in note for note in result["notes"])
 
 
@@ -104,41 +95,10 @@ def test_equal_scores_other_folds_and_no_score(capsys):
     ]
 
 
-def test_up_to_four_studies_are_compared_in_all_pairs_and_more_with_the_best(capsys):
-    for place, name in enumerate("abcde"):
-        put(name, (0.5 + 0.01 * place, 0.6 + 0.02 * place))
-    four = compared(capsys, *"abcd")
-    assert len(four) == 6
-    assert four[0].startswith("b is 0.0150 better than a (")
-    five = compared(capsys, *"eabcd")
-    gains = zip("abcd", ("0.0600", "0.0450", "0.0300", "0.0150"), strict=True)
-    assert [sentence.split(" (")[0] for sentence in five] == [f"e is {gain} better than {name}" for name, gain in gains]
-
-
-@pytest.mark.slow
-def test_data_that_moved_or_are_described_in_other_words_are_the_same_data(capsys):
-    put("a", (0.5, 0.6), data={"header": "auto"})
-    put("b", (0.6, 0.7), data={"header": None})
-    (sentence,) = compared(capsys, "a", "b")
-    assert sentence.startswith("b is 0.1000 better than a")
-    search = ("search", *TABLE_DATA, "track=none", "study.trials=3", "strategy=random")
-    for name, text in (("here", "0.2838"), ("there", "0.2838"), ("anew", "0.2839")):
-        Path(f"{name}.csv").write_text(TABLE.read_text().replace("0.2838", text))
-        assert hpo(capsys, *search, f"data.path={name}.csv", f"study.name={name}")[0] == 0
-    (sentence,) = compared(capsys, "here", "there")
-    assert sentence.startswith("there is as good as here (95 % ")
-    assert compared(capsys, "here", "anew") == ["anew was scored on other data than here: not compared"]
-
-
 def test_the_record_of_a_study_is_compared_and_unequal_budgets_and_spaces_are_said_in_one_sentence(capsys):
-    scores = {"long": [0.1, 0.2, 0.9], "short": [0.3, 0.4]}
-    for name, values in scores.items():
-        own = {"a": (0.0, 1.0), "b": [1, 2]} if name == "long" else {"a": (0.0, 2.0)}
-
-        def train(config, trial, values=values):
-            return values[trial.number]
-
-        found(train, space=own, name=name, trials=len(values))
+    long, short = [0.1, 0.2, 0.9], [0.3, 0.4]
+    found(lambda _, trial: long[trial.number], space={"a": (0.0, 1.0), "b": [1, 2]}, name="long", trials=3)
+    found(lambda _, trial: short[trial.number], space={"a": (0.0, 2.0)}, name="short", trials=2)
     Path("runs/long/trials.csv").unlink()
     assert hpo(capsys, "compare", "long", "short")[0] == 0
     result = result_of("long", "short")
@@ -165,12 +125,9 @@ def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
     gain = regrets["a"] - regrets["b"]
     (answer,) = result["answers"]
     assert answer.startswith(f"b is {gain:.4f} better than a in hypervolume regret (after 2 trials")
-    assert result["folds"][0]["mean_difference"] == pytest.approx(gain)
+    assert answer in out
     winners = [{"accuracy": 0.5, "size": 10.0}, {"accuracy": 0.7, "size": 20.0}]
     assert [winner["values"] for winner in result["winners"]] == winners
-    assert result["fronts"]["attainment"]["a"] == {"50": [[0.9, 50.0], [0.5, 10.0]]}
-    assert "| a | 1 | 0.5 | 10 |" in Path("runs/compare-a-b/comparison.md").read_text()
-    assert answer in out
 
 
 def test_a_study_without_a_trial_within_its_limits_is_named_and_limits_may_differ(capsys):
@@ -182,22 +139,15 @@ def test_a_study_without_a_trial_within_its_limits_is_named_and_limits_may_diffe
     result = result_of("a", "b")
     assert "b has no complete trial within the limits: not compared" in result["answers"]
     assert any("different limits" in note for note in result["notes"])
-    # The limits of neither are said of both.
-    assert "limits" not in result
-    assert not any("share_over_limits" in standing for standing in result["standings"])
-    assert result["winners"][1]["trial"] is None
 
 
 REFUSED = (
     ([], "studies: must be two or more, given none"),
-    (["a", "nothing"], "there is no 'nothing'"),
     (["a", "study.trials=3"], "to compare strategies with this override, add --strategies"),
     (["a", "b", "--repeats", "3"], "--repeats: has no effect on existing studies"),
-    (["a", "b", "--at", "2"], "at: must be 1 to 1"),
     (["a", "b", "--name", "a"], "is a study or another comparison"),
     (["a", "down"], "study.direction: must be the same"),
     (["a", "bleu"], "study.metric: must be the same"),
-    (["a", "two"], "study.metrics: must be the same in all studies"),
     (["two", "other"], "study.metrics: must be the same in all studies"),
 )
 

@@ -42,26 +42,14 @@ def test_it_shows_what_would_be_and_creates_nothing(capsys):
     ]
 
 
-def test_it_prints_the_first_lines_of_a_search(capsys):
-    ladder = ("strategy=ladder", "study.scales=[{width: 1}, {width: 2}]", "strategy.costs=[1, 4]", "+width=1")
-    code, out, _ = hpo(capsys, "search", *STUDY, "dispatch=local", *ladder, "--dry-run")
-    assert (code, "study.trials: 3 trials end before the target" in out) == (0, True)
-    assert "\nladder: 24, 3 trials from" in out
-
-
 @pytest.mark.slow
 def test_a_study_that_exists_is_checked_as_by_resume(capsys):
     assert hpo(capsys, "search", *STUDY, "dispatch=local", "report.figures=false")[0] == 0
     before = snapshot()
     code, out, _ = hpo(capsys, "search", *STUDY, "dispatch=local", "--dry-run", "study.trials=5")
     assert (code, "runs/dry (exists, with 3 trials)" in out) == (0, True)
-    changes = {"study.trials=2": "study.trials", "study.seed=5": "study.seed was "}
-    for change, words in changes.items():
-        assert words in refused(capsys, "search", *STUDY, "dispatch=local", change, "--dry-run", is_silent=True)
-    Path("dry_ours/train.py").write_text("def run(config):\n    return 1000.0\n")
-    line = refused(capsys, "search", *STUDY, "dispatch=local", "--dry-run", is_silent=True)
-    assert "code: dry_ours/train.py was" in line
-    Path("dry_ours/train.py").write_text("def run(config):\n    return config['lr']\n")
+    changed = ("search", *STUDY, "dispatch=local", "study.seed=5", "--dry-run")
+    assert "study.seed was " in refused(capsys, *changed, is_silent=True)
     assert {name for name in before if snapshot()[name] != before[name]} == set()
 
 

@@ -13,18 +13,13 @@ from hpo.config.documents import json_line
 from tests.hpo.cli.commands import documented, hpo, printed
 from tests.studies import REPOSITORY, environment, toy_config
 
-# A fault of each kind: of the command line, of the configuration, of a study, data, a file, and others' systems.
+# A fault of the command line, of the configuration, of a study, and of others' systems.
 FAULTS = {
     "no such command": ["serach"],
     "no such option": ["logs", "made", "--nope"],
     "no such key": ["search", "model.num_layer=3"],
     "no such study": ["logs", "nothing"],
-    "nothing printed": ["logs", "made"],
-    "no such data": ["search", "data=text_classification", "data.path=missing.csv"],
     "a storage of no kind": ["export", "made", "--optuna", "foo://x"],
-    "no such address": ["sync", "made", "track.uri=file:./x"],
-    "a table that is not there": ["import", "x", "--csv", "missing.csv"],
-    "a server that has nothing to show": ["ui"],
 }
 PRINTS = """
 import os
@@ -34,13 +29,6 @@ def run_fold(task):
     os.system("echo from a child; echo to its other stream >&2")
     yield {"epoch": 1, "score": 0.5}
     return 1.0
-"""
-SIGNALS = """
-import os, signal
-
-def run(task):
-    os.kill(os.getpid(), signal.SIGTERM)
-    yield {"epoch": 1}
 """
 
 
@@ -76,12 +64,9 @@ def test_a_study_has_the_same_fields_from_every_command(capsys):
     searched, _ = printed(capsys, "search", *config_file())
     assert set(searched) == documented("A study")
     assert all(set(member) == documented("A trial of it") for member in (searched["best"], *searched["front"]))
-    assert searched["best"]["trial"] in [member["trial"] for member in searched["front"]]
-    assert set(searched["best"]["scores"]) == {"score", "parameters"}
     report = json.loads(Path(searched["files"]["report.json"]).read_text())
-    assert searched["best"]["point"] == report["winner"]["point"]
+    assert (searched["best"]["point"], searched["cost"]) == (report["winner"]["point"], report["cost"])
     assert (searched["state"], searched["done"], searched["budget"]) == ("ended", 3, 3)
-    assert searched["cost"] == report["cost"]
     reported, _ = printed(capsys, "report", "toy")
     assert {path.name for path in map(Path, reported.pop("written"))} == set(searched["files"])
     assert reported == searched
@@ -101,9 +86,7 @@ def test_progress_as_json_lines(capsys):
     trials = [event for event in events if "is_best" in event]
     assert [event["done"] for event in trials] == [1, 2, 3]
     code, out, err = hpo(capsys, "resume", "toy", "study.trials=4", "--progress", "none")
-    assert (code, err) == (0, "")
-    assert "4/4" not in out
-    assert "winner: trial" in out
+    assert (code, err, "4/4" in out, "winner: trial" in out) == (0, "", False, True)
 
 
 def test_a_dry_run_and_a_configuration_are_printed_and_nothing_is_created(capsys):
@@ -130,8 +113,6 @@ def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
     results = {name: printed(capsys, name, *words)[0] for name, words in given.items()}
     for name, result in results.items():
         assert set(result) == documented(f"hpo {name}"), name
-    assert (results["reproduce"]["is_reproduced"], len(results["reproduce"]["trainings"])) == (True, 1)
-    assert results["sync"]["recorded"] == results["sync"]["there"]
     tested, _ = printed(capsys, "test", "made", "--no-default")
     assert set(tested) == documented("A study") | {"evaluation"}
     assert (tested["evaluation"]["size"] > 0, tested["evaluation"]["metrics"]) == (True, tested["test"])
@@ -146,10 +127,9 @@ def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
 @pytest.mark.slow
 def test_nothing_but_the_result_of_a_training_reaches_standard_output_also_not_from_a_child():
     Path("noisy_json.py").write_text(PRINTS)
-    tree = toy_config(objective="noisy_json:run_fold")
-    tree["study"] = {key: tree["study"][key] for key in ("name", "metric", "direction")}
-    tree = {key: tree[key] for key in ("objective", "study", "split")} | {"dispatch": {"threads": 1}}
-    Path("noisy_json.yaml").write_text(yaml.safe_dump(tree))
+    study = {"name": "noisy", "metric": "score", "direction": "maximize"}
+    tree = {"objective": "noisy_json:run_fold", "study": study, "split": toy_config()["split"]}
+    Path("noisy_json.yaml").write_text(yaml.safe_dump(tree | {"dispatch": {"threads": 1}}))
     command = [sys.executable, "-m", "hpo", "train", "--config", "noisy_json.yaml", "--json", "--progress", "json"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     assert (done.returncode, done.stdout.count("\n")) == (0, 1), done.stderr
@@ -159,12 +139,3 @@ def test_nothing_but_the_result_of_a_training_reaches_standard_output_also_not_f
     assert {"from Python", "from a child", "to its other stream"} <= set(lines)
     events = [json.loads(line) for line in lines if line.startswith("{")]
     assert {"event": "point", "point": {"epoch": 1, "score": 0.5}} in events
-
-
-@pytest.mark.slow
-def test_a_signal_is_an_error_too():
-    Path("signals.py").write_text(SIGNALS)
-    command = [sys.executable, "-m", "hpo", "search", *config_file(objective="signals:run"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
-    says = "stopped: 0 of 3 trials are saved in runs/toy; continue with: hpo resume toy"
-    assert (done.returncode, json.loads(done.stdout)) == (143, {"error": says, "exit_code": 143})

@@ -1,6 +1,6 @@
 """Lanes, order and cost, as they are given, said and refused on the command line."""
 
-import itertools
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,33 +15,22 @@ from tests.studies import dispatch_section, prepared, rows, toy_config
 TREE = toy_config("evolutionary", trials=12)
 
 
-def with_study(**changes):
-    return TREE | {"study": TREE["study"] | changes}
-
-
 def simulated(workers, **changes):
-    return with_study(**changes) | {"dispatch": dispatch_section("simulated", workers=workers).model_dump()}
+    dispatch = dispatch_section("simulated", workers=workers).model_dump()
+    return TREE | {"study": TREE["study"] | changes, "dispatch": dispatch}
 
 
 @pytest.mark.parametrize(
     ("workers", "lanes", "words"),
     [
-        (2, 4, "4 lanes, 2 workers\n"),
         (4, 4, "4 lanes, 4 workers (study.lanes=6 in a new study would keep them busier)\n"),
         (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 in a new study would keep all busy\n"),
-        (1, 1, "1 lane, 1 worker\n"),
         (20, 4, "13 trainings in total: 7 of 20 workers will be idle\n"),
     ],
 )
 def test_the_terminal_says_how_lanes_and_workers_fit(capsys, tmp_path, workers, lanes, words):
     Terminal().show_workers(prepared(tmp_path, simulated(workers, lanes=lanes, trials=13)), workers, Gpus())
     assert words in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "1.5", "null", "many"])
-def test_bad_lanes_are_refused(capsys, given):
-    line = refused(capsys, "search", f"study.lanes={given}", "dispatch=local", is_silent=True)
-    assert "study.lanes: must be" in line
 
 
 def test_other_lanes_on_resume_are_refused(capsys):
@@ -59,9 +48,6 @@ def test_a_search_of_free_order_on_simulated_workers_is_replayed_in_one_process_
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=local", "track=none")
     assert (code, "replayed: all 12 trials" in out, "would try other points" in out) == (0, True, True), out
     assert [row["learned"] for row in rows(Path("runs/toy-replay/trials.csv"))] == learned
-    searched(capsys, simulated(3, order="free", name="rounds") | {"strategy": toy_config("random")["strategy"]})
-    code, out, _ = hpo(capsys, "resume", "rounds", "study.trials=13")
-    assert (code, "study.order=free has no effect" in out) == (0, True)
 
 
 COSTS = """
@@ -74,22 +60,20 @@ def score(task):
 def describe_cost(config):
     return {returned}
 """
-modules = (f"costly_{number}" for number in itertools.count())
 
 
-def with_objective(costs="1.0, 1.0, 1.0, 1.0", body="pass", returned="next(costs)"):
+def with_objective(costs="1.0", body="pass", returned="next(costs)"):
     """Return a study whose objective is a module of its own, since modules are imported once."""
-    name = next(modules)
-    Path(f"{name}.py").write_text(COSTS.format(costs=costs, body=body, returned=returned))
-    tree = toy_config("random", trials=3, objective=f"{name}:score")
-    Path("toy.yaml").write_text(yaml.safe_dump(tree))
+    sys.modules.pop("costly", None)
+    Path("costly.py").write_text(COSTS.format(costs=costs, body=body, returned=returned))
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config("random", trials=3, objective="costly:score")))
     return "search", "--config", "toy.yaml"
 
 
-@pytest.mark.parametrize("cost", ["0", "-1.0", "float('nan')", "float('inf')", "'much'", "None", "[1.0]"])
+@pytest.mark.parametrize("cost", ["0", "-1.0", "float('nan')", "float('inf')", "'much'"])
 def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
     line = refused(capsys, *with_objective(cost))
-    assert ("trial 1: costly_" in line, "describe_cost must return a finite number above 0" in line) == (True, True)
+    assert ("trial 1: costly" in line, "describe_cost must return a finite number above 0" in line) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +81,7 @@ def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
     [
         ("yield {'units': 3}; yield {'units': 3.5}", "at least 1 with every report, given 3.5 after 3"),
         ("yield {'units': 'all'}", "given 'all' after 0"),
-        (
-            "yield {'units': 4}; return {'score': 1.0, 'units': 2}",
-            "at the end of the training must be at least 4, given 2",
-        ),
+        ("yield {'units': 4}; return {'score': 1.0, 'units': 2}", "end of the training must be at least 4, given 2"),
     ],
 )
 def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, reason):

@@ -11,8 +11,9 @@ import pytest
 
 import hpo as toolkit
 from hpo.cli.main import main
-from hpo.report.pages.attention import attention_html, write_attention_png
+from hpo.report.pages.attention import attention_html
 from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
+from tests.hpo.commands.searched import found
 
 TINY = (*QUICK, "training.batch_size=8", "training.lr=0.01", "model.num_heads=2")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -20,20 +21,17 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder with a study of texts, `reviews`, and one of a trainer that saves no models, `plain`."""
+    """Return a folder with a study of texts, `reviews`, and one that saves no models, `plain`."""
     folder = tmp_path_factory.mktemp("looking")
     with contextlib.chdir(folder):
         lines = [f"the film {n % 7} was {'good' if n % 2 else 'bad'}\t{'yes' if n % 2 else 'no'}\n" for n in range(60)]
         Path("reviews.tsv").write_text("".join(lines))
-        Path("trainer.py").write_text("def run_fold(task):\n    return {'accuracy': task['config']['a']}\n")
         Path("one.txt").write_text("a good film\n")
         Path("two.txt").write_text("bad film\r\nthe film was good\n", newline="")
         data = ("data=text_classification", "data.path=reviews.tsv", "split.folds=1", "study.name=reviews")
         learning = ("training.epochs=12", "space.training.lr=[0.01,0.02]")
         assert main(["search", *TINY, *data, *learning]) == 0
-        none = ("model=none", "data=none", "training=none", "space=none", "study.trials=1", "study.name=plain")
-        own = ("objective=trainer:run_fold", "+a=1", "+space.a=[1,2]", "dispatch=local", "track=none")
-        assert main(["search", *none, *own]) == 0
+        found(lambda config: config["a"], space={"a": [1, 2]}, trials=1, name="plain")
     return folder
 
 
@@ -54,21 +52,14 @@ def test_both_commands_read_a_text_a_file_or_a_pipe(capsys, monkeypatch, tmp_pat
         assert "a good film" in Path(heads).read_text()
         answer_to_stdin(monkeypatch, "a good film")
         assert hpo(capsys, "predict", "reviews", *given) == (0, "yes\n", "")
-    for _ in ("a new file", "an existing file"):
-        answer_to_stdin(monkeypatch, "a good film")
-        assert hpo(capsys, "predict", "reviews", "--input", "-", "--output", "labels.txt") == (0, "", "")
 
 
 def test_the_winner_answers_each_line_of_a_file(capsys, tmp_path):
     labels, command = tmp_path / "labels.txt", ("predict", "reviews", "--input", "two.txt")
     assert hpo(capsys, *command) == hpo(capsys, *command, "--output", "-") == (0, "no\nyes\n", "")
-    assert not Path("-").exists()
-    assert hpo(capsys, *command, "--output", str(labels)) == (0, "", "")
+    for _ in ("a new file", "an existing file"):
+        assert hpo(capsys, *command, "--output", str(labels)) == (0, "", "")
     assert labels.read_text() == "no\nyes\n"
-    assert "--output: must be another file than --input" in refused(capsys, *command, "--output", "two.txt")
-    assert "--input: gone.txt cannot be read" in refused(
-        capsys, "predict", "reviews", "--input", "gone.txt", "--output", str(labels)
-    )
     predicted, _ = printed(capsys, *command)
     assert predicted == {"model": "reviews", "results": ["no", "yes"], "output": None}
     assert set(predicted) == documented("hpo predict")
@@ -112,23 +103,14 @@ def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
     assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
     page = (tmp_path / "heads.html").read_text()
     assert "the film was &lt;bad&gt;" in page
-    # No address: the policy, which is not one, forbids the page to load anything.
-    assert "http" not in page.replace("<meta http-equiv=", "", 1)
     assert "default-src 'none';" in page
     maps = json.loads(re.search(r"const maps = (.*);", page)[1])
     assert maps[0]["rows"] == ["the", "film", "was", "<unknown>", "bad", "<unknown>"]
 
 
-def test_any_token_can_be_drawn(tmp_path):
-    """Formulas, signs without a glyph, white space, the page's own marks, and more tokens than labels fit."""
-    tokens = ["$x_$", "日本", "\n", " ", "</script><b>", "<!--", "%MAPS%", "%TEXT%"] * 6
-    heads = [[[1 / len(tokens)] * len(tokens)] * len(tokens)] * 2
-    maps = [
-        {"name": "encoder layer 0", "rows": tokens, "columns": tokens, "heads": heads},
-        {"name": "cross-attention layer 0", "rows": ["a"], "columns": tokens, "heads": [heads[0][:1]]},
-    ]
-    write_attention_png(tmp_path / "any.png", maps)
-    assert (tmp_path / "any.png").read_bytes().startswith(PNG)
+def test_no_token_ends_the_script_of_the_page():
+    tokens = ["</script><b>", "<!--", "%MAPS%"]
+    maps = [{"name": "encoder", "rows": tokens, "columns": ["a"], "heads": [[[1.0]] * 3]}]
     page = attention_html(maps, "%MAPS%")
     assert page.count("</script>") == 1
     assert json.loads(re.search(r"const maps = (.*);", page)[1])[0]["rows"] == tokens
@@ -140,14 +122,10 @@ def test_any_token_can_be_drawn(tmp_path):
         (["predict", "reviews"], "--text, --input"),
         (["attention", "reviews", "--text", "a", "--input", "b"], "--text, --input"),
         (["attention", "reviews", "--input", "two.txt"], "--input: two.txt: must have one line, given 2"),
-        (
-            ["predict", "reviews", "--input", "the film"],
-            "--input: the film .*, or the text itself by --text",
-        ),
-        (["attention", "reviews", "--input", "bad " * 100], "give a file, or the text itself by --text"),
+        (["predict", "reviews", "--input", "the film"], "--input: the film .*, or the text itself by --text"),
+        (["predict", "reviews", "--input", "two.txt", "--output", "two.txt"], "must be another file than --input"),
         (["predict", "plain", "--input", "two.txt"], "study 'plain' saves no models"),
         (["predict", "reviews", "--input", "two.txt", "--top-k", "3"], "top_k: has no effect"),
-        (["attention", "reviews", "--text", "good", "--target", "yes"], "target: has no effect on a model with data="),
         (["attention", "reviews", "--text", " "], "input: must not be empty"),
         (["predict", "reviews", "--input", "two.txt", "--output", "no/x.txt"], "output: folder 'no' does not exist"),
     ],
@@ -156,8 +134,7 @@ def test_bad_input_is_refused_in_one_line(capsys, words, message):
     assert re.search(message, refused(capsys, *words, is_silent=True))
 
 
-@pytest.mark.parametrize("command", ["predict", "attention"])
-def test_an_objective_that_cannot_look_inside_is_refused(capsys, monkeypatch, command):
-    monkeypatch.delattr(f"model.objective.{command}")
-    says = refused(capsys, command, "reviews", "--text", "good", is_silent=True)
-    assert f"{command}: model.objective has no function '{command}'; see docs/extending/write_an_objective.md" in says
+def test_an_objective_that_cannot_look_inside_is_refused(capsys, monkeypatch):
+    monkeypatch.delattr("model.objective.predict")
+    says = refused(capsys, "predict", "reviews", "--text", "good", is_silent=True)
+    assert "predict: model.objective has no function 'predict'; see docs/extending/write_an_objective.md" in says

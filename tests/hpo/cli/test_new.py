@@ -26,22 +26,15 @@ def test_it_writes_two_files_names_what_comes_next_and_overwrites_nothing(capsys
     next_line = "next:   hpo search --config-dir my_conf study=forest"
     assert capsys.readouterr().out.splitlines() == ["wrote forest.py and my_conf/study/forest.yaml", next_line]
     assert not any("NAME" in file.read_text() for file in FILES)
-    for file in FILES:
-        file.unlink()
-    assert hpo.new("forest").files == FILES
     with pytest.raises(hpo.HpoError, match="exists already"):
         hpo.new("forest")
+    assert hpo.new("meadow").files[0] == Path("meadow.py")
 
 
-BAD = dict.fromkeys(
-    ["3x", "a-b", "class", "model", "hpo", "", "../x", "import", "größe"], "name: must be the name of a "
-)
-BAD |= {name: f"a module '{name}' exists already" for name in ("numpy", "json")}
-
-
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", ["3x", "a-b", "class", "model", "hpo", "", "../x", "größe", "numpy", "json"])
 def test_a_name_that_no_module_can_have_or_another_has_is_refused(name, capsys):
-    assert BAD[name] in refused(capsys, "new", name)
+    says = refused(capsys, "new", name)
+    assert says.startswith(("error: name: must be the name of a ", f"error: name: a module '{name}' exists already"))
     assert list(Path().iterdir()) == []
 
 

@@ -37,50 +37,30 @@ from pathlib import Path
 from hpo.cli.main import main
 
 def user():
-    while not Path(sys.argv[1]).exists():
+    while not Path("sleeps").exists():
         time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
-before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)], os.umask(0o022)
 threading.Thread(target=user, daemon=True).start()
 try:
-    print("returned", main(sys.argv[2:]))
+    main(sys.argv[1:])
 except KeyboardInterrupt as error:
     print("raised", type(error).__name__, error.args)
-after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)], os.umask(0o022)
-print("as before" if after[0] == before[0] else after)
 """
 
 
 def test_it_runs_as_a_module_by_the_name_of_the_package():
-    def said(*words):
-        command = [sys.executable, "-m", "hpo", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout, done.stderr
-
-    assert said("--version") == (0, f"hpo {__version__}\n", "")
-    code, _, err = said("serach")
-    assert (code, err.count("\n")) == (2, 1)
-
-
-def in_a_notebook(flag, *arguments):
-    command = [sys.executable, "-c", NOTEBOOK, flag, *arguments]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    command = [sys.executable, "-m", "hpo", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"hpo {__version__}\n", "")
 
 
 @pytest.mark.slow
 def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
-    done = in_a_notebook("sleeps", "search", "objective=toy_faults:sleeps", *LOCAL)
-    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
-    assert "raised Stopped (2,)\nas before\n" in done.stdout
+    command = [sys.executable, "-c", NOTEBOOK, "search", "objective=toy_faults:sleeps", *LOCAL]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "raised Stopped (2,)"), done.stderr
     assert "continue with: hpo resume toy" in done.stderr
-
-
-@pytest.mark.slow
-def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
-    Path("waits.py").write_text("import time\nfrom pathlib import Path\nPath('flag').touch()\ntime.sleep(60)\n")
-    done = in_a_notebook("flag", "search", "objective=waits:run", *LOCAL)
-    assert (done.returncode, done.stdout) == (0, "raised Interruption (2,)\nas before\n"), done.stderr
 
 
 def test_in_another_program_the_second_signal_raises_wherever_it_comes_and_the_handlers_are_put_back():
@@ -150,40 +130,18 @@ def run_fold(task):
 def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(Path.cwd()))
     Path("talking_trainer.py").write_text(TRAINER)
-    tree = {
-        "objective": "talking_trainer:run_fold",
-        "study": {"name": "own", "metric": "score", "direction": "maximize"},
-        "split": shipped("default", "split") | {"folds": 1},
-        "dispatch": {"threads": 1},
-    }
-    Path("own.yaml").write_text(yaml.safe_dump(tree))
+    study = {"name": "own", "metric": "score", "direction": "maximize"}
+    tree = {"objective": "talking_trainer:run_fold", "study": study, "split": shipped("default", "split")}
+    Path("own.yaml").write_text(yaml.safe_dump(tree | {"dispatch": {"threads": 1}}))
     code, out, err = hpo(capsys, "train", "--config", "own.yaml")
-    assert code == 0, err
+    assert (code, err) == (0, "warning: this may take a while\n")
     assert "epoch 1  loss 0.25  phase 3" in out
     assert "score = 1.5" in out
-    assert err == "warning: this may take a while\n"
-    # It is no study.
-    assert hpo(capsys, "list")[1] == "no study in runs; start one with `hpo search`\n"
-    assert "there is none yet" in refused(capsys, "show", "own", is_silent=True)
+    assert "there is none yet" in refused(capsys, "show", "own", is_silent=True), "it is no study"
 
 
-REFUSED = [
-    ("model.shape=blue", "model.shape: must be 'encoder', 'decoder'"),
-    ("study.metric=val_loss", "study.metric: must be one of accuracy"),
-    ("data=translation", "data.path: must be given; if each split has its own file, give data.train"),
-    ("model.d_model=63", "model.d_model"),
-    ("training.lr=-1", "training.lr"),
-    ("study.direction=up", "study.direction"),
-    ("dispatch.threads=0", "dispatch.threads"),
-]
-
-
-@pytest.mark.parametrize(("given", "words"), REFUSED)
-def test_a_configuration_that_is_refused_is_not_printed(capsys, given, words):
+@pytest.mark.parametrize("given", ["model.shape=blue", "data.path=", "training.lr=-1", "study.direction=up"])
+def test_a_configuration_that_is_refused_is_not_printed(capsys, given):
     for command in ("search", "train"):
-        assert words in refused(capsys, command, given, "--cfg", "job", is_silent=True)
-
-
-def test_a_space_that_is_refused_is_not_printed(capsys):
-    for given in ("space.model.num_layers=[0]", "+space.model.size=[1,2]", "strategy.round_size=0"):
-        assert given.partition("=")[0].lstrip("+") in refused(capsys, "search", given, "--cfg", "job", is_silent=True)
+        assert given.partition("=")[0] in refused(capsys, command, given, "--cfg", "job", is_silent=True)
+    assert "space.model.num_layers" in refused(capsys, "search", "space.model.num_layers=[0]", "--cfg", "job")

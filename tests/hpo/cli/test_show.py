@@ -13,11 +13,9 @@ import pytest
 import hpo as toolkit
 from hpo.machine import Host
 from hpo.report.pages.html import render_macro
-from hpo.show.details import curve_chart
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state, workers
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.lock import Holder
 from hpo.study.files.status import RunningTask, read_running, write_running
 from hpo.study.results.run import StudyRun
 from hpo.study.view.one_trial import read_trial
@@ -25,8 +23,8 @@ from hpo.study.view.reader import StudyReader
 from hpo.trials.trial import training_seed
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.commands.searched import found
-from tests.hpo.study.test_status import PUBLISHED, contents, read_everything
-from tests.studies import rows, run_toy, toy_config
+from tests.hpo.study.test_status import contents, read_everything
+from tests.studies import rows, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
 
@@ -45,18 +43,9 @@ def trains(config, trial):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         time.sleep(0.2)
-        status, trials = read_everything(folder.path)
         reader = StudyReader(folder, "mine")
-        seen = {
-            "status": status.model_dump(),
-            "states": [each.state for each in trials],
-            "tasks": [task.model_dump() for task in read_running(folder)],
-            "study": reader.view().to_dict(),
-            "trial": read_trial(reader, 3).to_dict(),
-        }
-        Path("seen.json").write_text(
-            json.dumps(seen, default=lambda value: vars(value) if isinstance(value, Holder) else str(value))
-        )
+        seen = {"study": reader.view().to_dict(), "trial": read_trial(reader, 3).to_dict()}
+        Path("seen.json").write_text(json.dumps(seen, default=str))
         shutil.copytree("runs/mine", "runs/killed")
     return config["lr"]
 
@@ -112,29 +101,18 @@ def has(lines, **parts):
 def test_one_that_has_ended(capsys, runs):
     lines = shown(capsys, "mine")
     best = max(StudyRun.read(StudyFolder(runs / "mine")).trials, key=lambda trial: trial.score or 0)
-    assert said(lines, "study") == "mine: ended"
-    assert has(lines, searches="score (maximize)", done="4 of 4 trials: 3 complete, 1 failed;")
+    assert has(lines, study="mine: ended", searches="score (maximize)", done="4 of 4 trials: 3 complete, 1 failed;")
     assert has(lines, winner=f"trial {best.number}, score {best.score:.4f}\n")
     assert has(lines, winner=f"lr     = {best.point['lr']}", failed="runs/mine/logs/trial_0001_fold_0.log")
     assert has(lines, failed="trial 1: fold 0: RuntimeError", next="hpo resume mine study.trials=8")
     caution = json.loads((runs / "mine/report.json").read_text())["cautions"][0]
     assert said(lines, "cautions").split("\n")[0][:60] == caution[:60]
-    status, _ = read_everything("runs/mine")
-    assert (status.state, status.ended_by, status.holder, status.phase) == ("ended", "trials", None, None)
-    assert (status.done, status.trials) == (4, {"complete": 3, "failed": 1, "stopped": 0, "running": 0})
-    assert (status.best, status.score) == (best.number, best.score)
-    assert read_running(StudyFolder(runs / "mine")) == []
-    assert Path("runs/mine/driver.lock").read_text() == ""
 
 
 def test_one_that_runs(runs):
     seen, host = json.loads(Path("seen.json").read_text()), os.uname().nodename
-    status, study, trial = seen["status"], seen["study"], seen["trial"]
-    (running,), (task,) = seen["tasks"], study["running"]
-    assert (status["state"], status["phase"], status["holder"]["process"]) == ("running", "search", os.getpid())
-    assert (status["done"], status["budget"], status["trials"]["running"]) == (3, 4, 1)
-    assert seen["states"] == ["complete", "failed", "complete", "running"]
-    assert (running["trial"], running["worker"], running["point"]["epoch"], len(running["curve"])) == (3, 0, 5, 5)
+    study, trial = seen["study"], seen["trial"]
+    (task,) = study["running"]
     assert (study["says"].startswith("running since "), study["process"]["process"]) == (True, os.getpid())
     assert (study["done"], study["trials"]["running"], len(study["failures"])) == (3, 1, 1)
     assert (task["trial"], task["task"], task["worker"], task["host"]) == (3, "fold_0", 0, host)
@@ -150,12 +128,8 @@ def test_a_worker_elsewhere_and_its_gpus_are_shown_with_its_number_in_the_record
         running = " ".join(said(shown(capsys, "mine"), "running").split())
         assert running.startswith("worker 1: trial 9,")
         assert "process 7 on ada, GPU 2, 3" in running
-        (task,) = StudyReader(folder, "mine").view().running
         reading = PageReader(folder).read()
-    assert (task.host, task.process, task.gpus) == tuple(vars(host).values())
-    page = render_macro("live_parts.html", "workers", **workers(reading.view, reading.workers))
-    assert "<td>1</td><td>trial 9," in page
-    assert str(host) in page
+    assert str(host) in render_macro("live_parts.html", "workers", **workers(reading.view, reading.workers))
 
 
 def test_of_one_that_was_killed_every_reader_reads_the_record(capsys, runs):
@@ -164,32 +138,24 @@ def test_of_one_that_was_killed_every_reader_reads_the_record(capsys, runs):
     assert has(lines, done="2 complete, 1 failed, 1 interrupted", next="hpo resume killed")
     assert not any(line.startswith("running") for line in lines)
     assert shown(capsys, "killed", "--trial", "3")[0].endswith("3 of study killed: interrupted")
-
     # The number of a dead process may be that of another one, such as this one.
     assert (folder.path / "driver.lock").read_text().startswith(f"process {os.getpid()} ")
-    status, trials = read_everything(folder.path)
-    assert (status.state, status.holder, status.done, status.phase) == ("interrupted", None, 3, None)
-    assert [trial.state for trial in trials] == ["complete", "failed", "complete", "running"]
-    assert read_running(folder) == []
+    assert [trial.state for trial in read_everything(folder.path)[1]] == ["complete", "failed", "complete", "running"]
     # The last status of a killed process may be seconds old.
     path = folder.path / "status.json"
     old = {"done": 1, "trials": {"complete": 1, "running": 1}, "best": 0, "texts": {"score": "old"}}
     path.write_text(json.dumps(json.loads(path.read_text()) | old))
     assert shown(capsys, "killed") == lines
-    best = max(trial.score for trial in trials if trial.score is not None)
     (listed,) = printed(capsys, "list", "--where", "name=killed")[0]["studies"]
-    assert (listed["state"], listed["done"], listed["best"]["score"]) == ("interrupted", 3, best)
+    assert (listed["state"], listed["done"]) == ("interrupted", 3)
     for view in (PageReader(folder).read().snapshot.status, StudyReader(folder, "killed").snapshot().status):
-        assert (view.state, view.done, view.score, view.texts) == ("interrupted", 3, best, {})
+        assert (view.state, view.done, view.score) == ("interrupted", 3, listed["best"]["score"])
 
 
 def test_a_trial(capsys, runs):
     run = StudyRun.read(StudyFolder(runs / "mine"))
     trial, lines = run.trials[0], shown(capsys, "mine", "--trial", "0")
     assert said(lines, "trial") == f"0 of study mine: complete, score {trial.score:.4f}"
-    for key, default in {"lr": 0.1, "layers": 2}.items():
-        (line,) = [line for line in lines if f" {key} " in line]
-        assert ("(default" in line) == (trial.point[key] != default)
     seed = training_seed(run.config.study.seed, trial.key, 0)
     for part in (f"seed {seed}, process {os.getpid()} on {os.uname().nodename}", "▁▃▅▆█", "the end is near"):
         assert has(lines, fold_0=part)
@@ -198,9 +164,8 @@ def test_a_trial(capsys, runs):
 
 
 def test_programs_get_the_fields_that_are_documented(capsys, runs):
-    study, _ = printed(capsys, "show", "mine")
-    trial, _ = printed(capsys, "show", "mine", "--trial", "1")
-    listed, _ = printed(capsys, "list")
+    commands = (["show", "mine"], ["show", "mine", "--trial", "1"], ["list"])
+    study, trial, listed = (printed(capsys, *words)[0] for words in commands)
     running = json.loads(Path("seen.json").read_text())
     assert set(study) == set(listed["studies"][0]) == documented("A study")
     assert set(trial) == documented("hpo show --trial")
@@ -208,70 +173,14 @@ def test_programs_get_the_fields_that_are_documented(capsys, runs):
     assert set(listed) == documented("hpo list")
     assert set(running["study"]["running"][0]) == documented("A training under way")
     assert set(study["failures"][0]) == documented("A failure")
-    assert Path(study["folder"]) == runs / "mine"
-    assert study["best"]["scores"] == {"score": study["best"]["score"]}
 
 
 def test_a_copy_at_a_url_is_shown_as_of_its_time(capsys, runs):
     url = f"file://{runs.parent}/copy"
     here, there = shown(capsys, "mine"), shown(capsys, url)
     assert has(there, study="from its copy of 20", winner=said(here, "winner"), next="hpo resume file://")
-    copy, _ = printed(capsys, "show", url)
-    assert (copy["study"], copy["folder"], copy["budget"]) == ("mine", None, 4)
     assert said(shown(capsys, url, "--trial", "0"), "fold_0")
     assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
-
-
-def test_one_that_was_published(capsys):
-    lines, report = shown(capsys, str(PUBLISHED)), StudyFolder(PUBLISHED).report()
-    assert has(lines, study=": ended", done="24 of 24 trials", winner=f"trial {report['winner']['number']}, accuracy")
-    assert has(lines, test="accuracy 0.9500,", next="hpo reproduce")
-    assert "fold_2" in "".join(shown(capsys, str(PUBLISHED), "--trial", "14"))
-
-
-def test_one_that_is_damaged_says_so(capsys, tmp_path):
-    folder = tmp_path / "runs/clock"
-    run_toy(folder, toy_config(trials=2))
-    (folder / "status.json").write_text("{")
-    assert not any(line.startswith("searches") for line in shown(capsys, "clock")), "half a line says nothing"
-    (folder / "status.json").unlink()
-    (folder / "study.db").write_bytes((folder / "study.db").read_bytes()[:3000])
-    assert has(shown(capsys, "clock"), fault="study.db cannot be read", next="hpo resume clock")
-    (folder / "config.yaml").write_text("a: 1")
-    lines = shown(capsys, "clock")
-    assert said(lines, "study").startswith("clock: unreadable: ")
-    assert not any("hpo resume" in line for line in lines), "without its configuration nothing goes on"
-    assert "there is no 'nothing'" in refused(capsys, "show", "nothing", is_silent=True)
-
-
-def test_a_long_name_or_value_leaves_the_lines_as_they_are(capsys):
-    prompt = "say it " * 1000
-
-    def train(config):
-        return float(len(config["prompt"]))
-
-    settings = {"study.repeats": 2, "split.folds": 1}
-    found(train, space={"prompt": [prompt, prompt + "again"]}, trials=2, settings=settings, progress=True)
-    lines = capsys.readouterr().out.splitlines() + shown(capsys, "train") + shown(capsys, "train", "--trial", "0")
-    assert len([line for line in lines if "say it say it" in line]) >= 5
-    assert max(map(len, lines)) < 200
-    assert [line for line in lines if line.startswith("fold_0_repeat_0  complete")]
-
-
-def test_where_nothing_was_trained_at_the_target_there_is_no_winner_to_show_or_to_test(capsys):
-    scales = {"scales": [{"width": 1}, {"width": 2}], "config": {"width": 1}, "settings": {"strategy.costs": [1, 2]}}
-    found(lambda config: config["lr"], space={"lr": (0.1, 0.9)}, strategy="ladder", trials=3, name="low", **scales)
-    there, _ = printed(capsys, "show", "low")
-    assert (there["best"], there["why_none"].partition(",")[0]) == (None, "no trial is complete at the target")
-    assert not any("hpo test" in each["command"] for each in there["next"])
-
-
-def test_a_chart_rises_and_falls_as_its_curve():
-    for length in (2, 39, 41, 1000):
-        rising = curve_chart([place * 1.0 for place in range(length)], columns=40)
-        assert (list(rising), len(rising) <= 40, rising[0] != rising[-1]) == (sorted(rising), True, True)
-        assert curve_chart([-place * 1.0 for place in range(length)], columns=40) == rising[::-1]
-        assert len(set(curve_chart([1.0] * length))) == 1
 
 
 @pytest.mark.slow
@@ -282,9 +191,6 @@ def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_trie
         assert hpo(capsys, "add", "toy", "toy.layers=5", "toy.width=64", f"toy.lr={lr}")[0] == 0
     assert printed(capsys, "show", "toy")[0]["untried"] == 2
     command = said(shown(capsys, "toy"), "next").partition("   ")[0]
-    out = hpo(capsys, "resume", "toy")[1]
-    assert "2 added points not tried yet" in out
-    assert f"next:   {command} " in out
     assert hpo(capsys, *command.split()[1:])[0] == 0
     tried = [row for row in rows(Path("runs/toy/trials.csv")) if (row["toy.layers"], row["toy.width"]) == ("5", "64")]
     assert {float(row["toy.lr"]) for row in tried} >= {0.1, 0.01}
@@ -326,18 +232,13 @@ def test_every_place_says_the_same(case, capsys):
     says = f"{view.best.values}" if view.best else view.why_none
     assert part in (says if case != "two" else f"{says}: {view.why_chosen}")
     lines = shown(capsys, case)
-    places = {
-        "the end of the search": ended,
-        "hpo show": "\n".join(lines),
-        "hpo watch": hpo(capsys, "watch", case)[1],
-        "print": str(toolkit.load(case)),
-        "a notebook": toolkit.load(case)._repr_html_(),
-        "the live page": render_macro("live_parts.html", "state", **state(PageReader(folder).read().view)),
-    }
-    for place, text in places.items():
-        # The page has the interval in small letters behind it.
-        texts = [view.best.headline, view.best.headline_note] if place == "the live page" and view.best else [says]
-        assert all(part in unescape(" ".join(text.split())) for part in texts), place
+    watched, loaded = hpo(capsys, "watch", case)[1], toolkit.load(case)
+    for text in (ended, "\n".join(lines), watched, str(loaded), loaded._repr_html_()):
+        assert says in unescape(" ".join(text.split()))
+    page = render_macro("live_parts.html", "state", **state(PageReader(folder).read().view))
+    # It has the interval in small letters behind it.
+    for part in [view.best.headline, view.best.headline_note] if view.best else [says]:
+        assert part in unescape(" ".join(page.split()))
     # With the spread over folds and seeds.
     report = (folder.path / "report.md").read_text().replace("**", "")
     assert (view.best.values_with_spread if view.best else says) in report
@@ -346,6 +247,4 @@ def test_every_place_says_the_same(case, capsys):
     for values in (listed, programs):
         assert values["best"] is None if view.best is None else values["best"]["texts"] == view.best.texts
     assert programs["why_none"] == view.why_none
-    (row,) = [line for line in hpo(capsys, "list")[1].splitlines() if line.startswith(f"{case} ")]
-    assert (" no winner " in row) == (case == "limits")
     assert "study.trials" not in said(lines, "next"), "no point is left for a larger budget"

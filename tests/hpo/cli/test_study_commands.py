@@ -1,24 +1,18 @@
 """The commands on a real, small study of the digits: search, resume, test, report, train."""
 
 import contextlib
-import csv
 import json
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
-from pydantic import TypeAdapter
 
 from hpo.cli.main import COMMANDS, main, usage
 from hpo.config.composing.compose import compose_config
 from hpo.report.pages.checklist import render_checklist
-from hpo.report.pages.report_page import render_report_page
-from hpo.report.sections import tested
 from hpo.trials.estimate import Estimate
-from hpo.trials.table import TIMES
-from tests.hpo.cli.commands import QUICK, hpo, refused, searched
+from tests.hpo.cli.commands import QUICK, hpo, refused
 from tests.studies import rows, toy_config
 
 MODEL = Path("checkpoints/final")
@@ -49,23 +43,16 @@ def test_a_search_leaves_its_files_and_a_report(study):
     assert [path.name for path in (study / "checkpoints").iterdir()] == ["final"]
     names = {"config.yaml", "environment.json", "study.db", "trials.csv", "best.yaml", "report.md", "report.json"}
     assert names <= {path.name for path in study.iterdir()}
-    with (study / "trials.csv").open() as file:
-        header = next(csv.reader(file))
-    first = ["number", "round", "learned", "cost", "state", "score", "training.lr", "fold_0", "fold_1", "fold_2"]
-    first += ["num_parameters", *TIMES, "error"]
-    assert header[: len(first)] == first
-    assert {"loss", "macro_f1", "best_epoch"} <= {*header[len(first) :]}, "the objective's other metrics"
+    columns = {"score", "training.lr", "fold_0", "fold_1", "fold_2", "loss", "macro_f1", "best_epoch"}
+    assert columns <= {*rows(study / "trials.csv")[0]}
     found = report(study)
     model, values = found["winner"]["model"], found["winner"]["values"]
     assert (model["checkpoint_dir"], model["epochs"]) == ("checkpoints/final", 2)
     assert found["winner"]["score"] == pytest.approx(sum(values.values()) / 3)
-    counts = {"budget": 2, "ended_by": "trials", "proposed": 2, "complete": 2, "failed": 0, "running": 0, "stopped": 0}
-    assert found["counts"].items() >= (counts | {"tasks_saved": 0, "tasks_per_trial": 3}).items()
+    counts = {"budget": 2, "ended_by": "trials", "proposed": 2, "complete": 2, "tasks_per_trial": 3}
+    assert found["counts"].items() >= counts.items()
     parts = found["data"]["split"]["parts"]
     assert (parts["development"]["size"], parts["test"]["size"]) == (1617, 180)
-    page = (study / "report.md").read_text()
-    for text in ("1,617 | 90.0%", "`training.lr`", "`round_size`", "hpo search --config", "torch 2."):
-        assert text in page
 
 
 def test_resume_takes_another_dispatch_and_track_but_no_other_strategy(capsys, study):
@@ -86,8 +73,6 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     code, out, _ = hpo(capsys, "test", "digits")
     assert (code, "180 examples, evaluated 1 time" in out) == (0, True)
     first, found = json.loads((study / "test.json").read_text()), report(study)
-    assert set(first["metrics"]) >= {"accuracy", "macro_f1"}
-    assert TypeAdapter(tested.TestPart).validate_python(first) == first
     default, winner = (found["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
     text = Estimate(**first["estimates"]["accuracy"]).text("{:.4f}".format)
     assert f"accuracy = {text}" in out
@@ -95,10 +80,8 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     page = (study / "report.md").read_text()
     assert f"Test accuracy: **{first['metrics']['accuracy']:.4f}** (95 % " in page
     assert f"test {text}, evaluated once" in render_checklist(found)
-    first_screen = render_report_page(found, (), pd.read_csv(study / "trials.csv")).partition("id='part-1'")[0]
-    for shown in (first_screen, page):
-        assert f"The default configuration in the same test: {default:.4f} (95 % " in shown
-        assert f"The winner minus the default: {winner - default:.4f} (95 % " in shown
+    assert f"The default configuration in the same test: {default:.4f} (95 % " in page
+    assert f"The winner minus the default: {winner - default:.4f} (95 % " in page
     assert found["test"]["evaluations_of_these_data"] == 1
     assert any("overtuned" in caution for caution in found["cautions"]) == (winner <= default)
 
@@ -111,7 +94,6 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     code, out, _ = hpo(capsys, "test", "digits", "--again", "--no-default")
     assert (code, "evaluated 2 time" in out) == (0, True)
     assert "evaluated **2 times**" in (study / "report.md").read_text()
-    assert "did not score" in report(study)["overtuning"]["default_on_test"]["missing"]
 
 
 def test_the_winner_trains_alone_as_its_first_fold_was_trained(capsys, study):
@@ -186,11 +168,3 @@ def test_files_of_a_driver_that_was_killed_while_it_created_the_study_are_not_us
     assert hpo(capsys, "search", *CSV, "study.name=digits", "study.seed=5")[0] == 0
     assert len((study / "data" / "examples.jsonl").read_text().splitlines()) == 72
     assert len(rows(study / "trials.csv")) == 2
-
-
-def test_a_dollar_in_a_value_is_no_interpolation(capsys):
-    space = {"toy": {"nonlinearity": {"choices": ["$", "y"]}}}
-    searched(capsys, toy_config(space=space, trials=2, objective="toys:constant"))
-    config = Path("runs/toy/config.yaml")
-    config.write_text(config.read_text().replace("$", "${x}"))
-    assert "Interpolation" not in hpo(capsys, "resume", "toy")[2]

@@ -1,7 +1,6 @@
 """`hpo ui`: it opens the page of what was named, and lets in nobody else."""
 
 import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -12,14 +11,12 @@ from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import psutil
 import pytest
 from mlflow import MlflowClient
 
 import hpo as toolkit
 from hpo.study.files.folder import StudyFolder
-from hpo.track.servers import allowed_hosts, guarded, running
-from hpo.track.views import opened
+from hpo.track.servers import guarded
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused
@@ -55,8 +52,6 @@ def store(tmp_path):
         (("--expose",), ("--expose", "no effect", "leave it out")),
         (("--optuna",), ("--optuna", "--study")),
         (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
-        (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
-        (("--study", "nothing"), ("study", "no 'nothing'")),
         (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
     ],
 )
@@ -70,27 +65,14 @@ def test_a_taken_port_is_refused(capsys, store):
         assert "give another --port" in refused(capsys, "ui", "--port", str(taken.getsockname()[1]), is_silent=True)
 
 
-def test_of_a_store_that_is_served_there_already_the_addresses_are_printed(capsys, store, served):
-    listens = "server = socket.create_server(('127.0.0.1', 0)); print(server.getsockname()[1], flush=True)"
-    command = [sys.executable, "-c", f"import socket, time; {listens}; time.sleep(60)"]
-    environ = os.environ | {"MLFLOW_BACKEND_STORE_URI": store}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as other:
-        port = other.stdout.readline().strip()
-        code, out, err = hpo(capsys, "ui", "--uri", store, "--port", port, "--no-browser")
-        assert (code, served.command, f"http://127.0.0.1:{port}/" in out) == (0, None, True)
-        assert f"process {other.pid} serves this store already" in err
-        other.kill()
-
-
 def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsys, store, served, monkeypatch):
     monkeypatch.setenv("MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE", "true")
     monkeypatch.setenv("MLFLOW_SERVER_ALLOWED_HOSTS", "*")
-    code, out, err = hpo(capsys, "ui", "--port", "5123", "--no-browser")
+    code, _, err = hpo(capsys, "ui", "--port", "5123", "--no-browser")
     assert (code, served.command[served.command.index("--host") + 1]) == (0, "127.0.0.1")
     hosts = set(served.environment["MLFLOW_SERVER_ALLOWED_HOSTS"].split(","))
     assert hosts == {f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":5123")}
     assert "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE" not in served.environment
-    assert out == "http://127.0.0.1:5123/#/experiments?workflowType=machine_learning\n"
     assert err.startswith("note: other users of this machine can reach port 5123")
 
 
@@ -99,7 +81,6 @@ def test_an_exposed_server_warns_and_answers_to_its_addresses_alone(capsys, stor
     assert (code, err.startswith("warning: exposed on 0.0.0.0"), "without a password" in err) == (0, True, True)
     hosts = served.environment["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
     assert ("*" in hosts, socket.gethostname() in hosts) == (False, True)
-    assert [allowed_hosts(host) for host in ("10.1.2.3", "my.machine")] == [["10.1.2.3"], ["my.machine"]]
 
 
 def test_a_store_s_password_is_no_argument(capsys, served):
@@ -126,35 +107,20 @@ def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, tw
     monkeypatch.chdir(two)
     client = MlflowClient(f"sqlite:///{two}/mlflow.db")
     experiment = client.get_experiment_by_name("tests")
-    runs, kind = (
-        f"http://127.0.0.1:5000/#/experiments/{experiment.experiment_id}/runs",
-        "?workflowType=machine_learning",
-    )
+    runs = f"http://127.0.0.1:5000/#/experiments/{experiment.experiment_id}/runs"
 
     def pages(*arguments):
         code, out, _ = hpo(capsys, "ui", *arguments, "--no-browser")
         assert code == 0
         return {what.rstrip(": "): f"http{rest}" for what, _, rest in (x.rpartition("http") for x in out.splitlines())}
 
-    def kinds(address):
-        tags = client.get_experiment_by_name("tests").tags
-        view = opened(tags[f"mlflow.sharedViewState.{address.rpartition('=')[2]}"])
-        return [run.data.tags for run in client.search_runs([experiment.experiment_id], view["searchFilter"])]
-
-    everything = f"{runs}{kind}&viewStateShareKey=hpo-studies"
-    assert pages() == {"": everything, "charts": f"{everything}&compareRunsMode=CHART"}
-
+    assert pages()[""] == f"{runs}?workflowType=machine_learning&viewStateShareKey=hpo-studies"
     (parent,) = client.search_runs([experiment.experiment_id], "tags.`mlflow.runName` = 'one'")
-    table = f"{runs}{kind}&viewStateShareKey={parent.data.tags['hpo.study_id']}"
-    of_run = f"{runs}/{parent.info.run_id}{kind}"
-    assert pages("one") == {"": table, "charts": f"{table}&compareRunsMode=CHART", "its run": of_run}
+    alone = pages("one")
+    assert alone[""].endswith(f"&viewStateShareKey={parent.data.tags['hpo.study_id']}")
+    assert alone["its run"] == f"{runs}/{parent.info.run_id}?workflowType=machine_learning"
     assert served.environment["MLFLOW_BACKEND_STORE_URI"] == f"sqlite:///{two}/mlflow.db"
-
-    both = pages("one", "other")
-    assert list(both) == ["", "charts", "studies", "their charts"]
-    assert [tags["hpo.kind"] for tags in kinds(both[""])] == ["trial"] * 3
-    assert [tags["hpo.kind"] for tags in kinds(both["studies"])] == ["study"] * 2
-    assert len({tags["mlflow.runColor"] for tags in kinds(both["studies"])}) == 2
+    assert list(pages("one", "other")) == ["", "charts", "studies", "their charts"]
 
     elsewhere = new_store(tmp_path)
     message = refused(capsys, "ui", "--study", "one", "--uri", elsewhere, is_silent=True)
@@ -163,17 +129,6 @@ def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, tw
     monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
     message = refused(capsys, "ui", "--study", "one", "--optuna", is_silent=True)
     assert "pip install 'hpo-transformer[dashboard]'" in message
-
-
-@pytest.mark.parametrize(("given", "is_off"), [({}, True), ({"MLFLOW_DISABLE_TELEMETRY": "false"}, False)])
-def test_telemetry_is_off_unless_mlflow_s_own_variable_turns_it_on(capsys, store, served, monkeypatch, given, is_off):
-    for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    assert hpo(capsys, "ui", "--no-browser")[0] == 0
-    says = [served.environment[name] == "true" for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK")]
-    assert says == [is_off, is_off]
 
 
 def test_where_the_runs_are_on_a_server_its_own_pages_are_printed_and_none_is_started(capsys, served):
@@ -185,26 +140,12 @@ def test_where_the_runs_are_on_a_server_its_own_pages_are_printed_and_none_is_st
 def test_the_dashboard_is_for_reading_under_its_own_name():
     application = guarded(lambda _environ, start: start("200 OK", []) or [b"in"], ["127.0.0.1", "localhost", "[::1]"])
 
-    def status(method, host):
-        statuses = []
-        body = application({"REQUEST_METHOD": method, "HTTP_HOST": host}, lambda status, _: statuses.append(status))
-        assert (list(body) == [b"in"]) == (statuses == ["200 OK"])
-        return statuses[0]
+    def is_let_in(method, host):
+        return [*application({"REQUEST_METHOD": method, "HTTP_HOST": host}, lambda *_: None)] == [b"in"]
 
-    assert {status("GET", host) for host in ("127.0.0.1:8080", "localhost", "[::1]:8080")} == {"200 OK"}
+    assert all(is_let_in("GET", host) for host in ("127.0.0.1:8080", "localhost", "[::1]:8080"))
     others = [("GET", "evil.example:8080"), ("GET", ""), ("DELETE", "127.0.0.1:8080"), ("POST", "localhost:8080")]
-    assert {status(*each) for each in others} == {"403 Forbidden"}
-
-
-@pytest.mark.slow
-def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
-    """They would go on listening, and nothing would end them."""
-    worker = tmp_path / "worker"
-    begins = f"import subprocess; open({str(worker)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
-    with running([sys.executable, "-c", begins], dict(os.environ), "127.0.0.1", free_port()) as server:
-        assert server.poll() == 0
-    with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(int(worker.read_text())).wait(10)
+    assert not any(is_let_in(*each) for each in others)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,14 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
-from rich.console import Console
 
 from hpo.cli.main import main
 from hpo.show.watching import WatchedProgress
@@ -26,7 +24,7 @@ from hpo.study.storage.mirror import Mirror
 from hpo.study.view.reader import Snapshot, StudyReader, open_reader
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.study.test_status import contents
-from tests.studies import environment, run_toy, toy_config
+from tests.studies import environment, toy_config
 
 TRIALS = 5
 LINE = re.compile(r"^( *\d+/\d+  trial .*? s)(?:  \(.* left\))?$", re.MULTILINE)
@@ -55,24 +53,7 @@ def test_its_lines_are_those_of_the_search(capsys, lines):
     with WatchedProgress(study, status) as progress:
         for _ in range(2):
             progress.show(Snapshot(status, [task]), study)
-        screen = io.StringIO()
-        Console(file=screen, width=120).print(progress.panel())
     assert (len(lines), LINE.findall(capsys.readouterr().out)) == (TRIALS, lines)
-    assert "final model of trial 9  epoch 3/9" in screen.getvalue()
-    assert progress.num_done == TRIALS
-    assert f"(trial {study.best.number})" in screen.getvalue()
-
-
-def test_a_search_that_was_started_a_moment_ago_is_waited_for(capsys):
-    run_toy(Path("made").absolute(), toy_config(trials=1))
-    Path("runs").mkdir()
-    # As a whole, since what is seen of one that is being made depends on the moment.
-    comes = threading.Timer(0.3, Path("made").rename, (Path("runs/toy"),))
-    comes.start()
-    code, out, _ = hpo(capsys, "watch", "toy", "--wait", "10")
-    comes.join()
-    assert code == 0
-    assert "winner: trial 0" in out
 
 
 def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
@@ -82,19 +63,13 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
     winner = folder.report()["winner"]
     assert f"winner: trial {winner['number']}, score {winner['score']:.4f}\n" in out
     assert out.startswith(f"study toy: ended\n{TRIALS} of {TRIALS} trials, ")
-    assert "report: runs/toy/report.html" in out
-    view, _ = printed(capsys, "watch", "toy")
-    assert set(view) == documented("A study")
-    assert (view["state"], view["done"], view["running"]) == ("ended", TRIALS, [])
+    assert set(printed(capsys, "watch", "toy")[0]) == documented("A study")
     assert contents(".") == before
     status = read_status(folder)
     write_status(folder, status.model_copy(update={"state": "running"}))
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.splitlines()[0]) == (1, "study toy: interrupted")
     assert "\nnext:   hpo resume toy   goes on with it\n" in out
-    folder.status_path.write_text("{")
-    code, out, _ = hpo(capsys, "watch", "toy")
-    assert (code, out.count("\n"), "unreadable" in out) == (1, 1, True)
 
 
 def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, lines):
@@ -113,35 +88,16 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
         assert "no copy of a study" in next(snapshots).fault
         Path("away").rename("there")
         assert next(snapshots).fault == ""
-        manifest = Path("there/manifest.json")
-        whole = manifest.read_bytes()
-        manifest.write_bytes(whole[:20])
-        assert "manifest.json" in next(snapshots).fault
-        manifest.write_bytes(whole)
         write_status(folder, ended)
         mirror.copy()
         *_, last = itertools.islice(snapshots, 5)
         assert (last.status.state, last.tasks, last.status.scores) == ("ended", [], ended.scores)
-        scores = [trial.score for trial in StudyRun.read(folder).trials]
-        assert [trial.score for trial in reader.study().trials] == scores
     assert not scratch.exists()
     before = contents(".")
     code, out, _ = hpo(capsys, "watch", url)
     assert (code, out.splitlines()[0]) == (0, "study toy: ended")
     assert contents(".") == before
-    assert "no copy of a study" in refused(capsys, "watch", f"{url}/nothing", is_silent=True)
     assert "must be a study's name or folder, given the URL" in refused(capsys, "stop", url, is_silent=True)
-
-
-@pytest.mark.slow
-def test_a_study_that_is_trained_elsewhere_is_followed_between_two_reports(lines):
-    folder = StudyFolder(Path("runs/toy"))
-    ended, reader = read_status(folder), StudyReader(folder, "toy")
-    write_status(folder, ended.model_copy(update={"state": "running", "phase": "ask-and-tell"}))
-    snapshots = reader.follow()
-    assert next(snapshots).status.state == "open"
-    write_status(folder, ended)
-    assert [snapshot.status.state for snapshot in snapshots] == ["ended"]
 
 
 @pytest.mark.slow
@@ -170,9 +126,7 @@ def test_a_running_search_is_followed_by_another_process():
     [
         (["none", "--wait", "0.1"], "there is no 'none' under runs/"),
         (["--page", "--port", "70000"], "--port: must be 1 to 65535"),
-        (["none", "--wait", "-1"], "--wait: must be 0 or more seconds, given -1"),
         (["--page", "--wait", "9"], "--wait: has no effect without a study"),
-        (["none", "--page", "--in", "there"], "--in: has no effect with a study"),
     ],
 )
 def test_bad_input_is_one_line_and_creates_nothing(capsys, arguments, says):
