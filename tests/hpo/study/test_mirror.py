@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import shutil
 from pathlib import Path
 
 import fsspec
@@ -24,14 +23,6 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 MANIFEST = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": EMPTY}}
 
 
-def studied(trials=3):
-    run_toy(Path("runs/toy").absolute(), toy_config(trials=trials))
-    folder = StudyFolder(Path("runs/toy"))
-    (folder.checkpoints_dir / "trial_0000").mkdir(parents=True, exist_ok=True)
-    (folder.checkpoints_dir / "trial_0000" / "model").write_text("weights")
-    return folder
-
-
 def mirror_of(folder, url, study_id="one"):
     return Mirror(url, folder, "toy", study_id)
 
@@ -46,21 +37,21 @@ def place(tmp_path):
     return Place(f"file://{tmp_path}/mirror", "mirror")
 
 
-def test_a_study_continues_elsewhere_from_its_copy(url, tmp_path, caplog):
+def test_a_study_continues_elsewhere_from_its_copy(toy, url, tmp_path, caplog):
     """Links, empty folders and hidden files of its states come back too; each content is sent once."""
-    folder = studied()
-    folder.test_log_path.write_text('{"time": "once", "study": "toy", "trial": 0, "fingerprint": "f"}\n')
-    state = folder.states_dir / "x"
+    (toy.path / "old").write_text("old")
+    toy.test_log_path.write_text('{"time": "once", "study": "toy", "trial": 0, "fingerprint": "f"}\n')
+    state = toy.states_dir / "x"
     for name in ("step_3", "empty"):
         (state / name).mkdir(parents=True)
     (state / "step_3" / ".metadata").write_text("third")
     for name, target in {"latest": "step_3", "file": state / "step_3" / ".metadata", "data": "/etc"}.items():
         (state / name).symlink_to(target)
-    mirror, files = mirror_of(folder, url), Place(url, "mirror")
+    mirror, files = mirror_of(toy, url), Place(url, "mirror")
     mirror.copy()
     before = set(files.names("files"))
-    shutil.rmtree(folder.checkpoints_dir)
-    (folder.path / "new").write_text("new")
+    (toy.path / "old").unlink()
+    (toy.path / "new").write_text("new")
     mirror.copy()
     after = set(files.names("files"))
     assert (len(before - after), len(after - before)) == (1, 1)
@@ -69,7 +60,7 @@ def test_a_study_continues_elsewhere_from_its_copy(url, tmp_path, caplog):
     assert "a link that leads out of the study's folder" in line
 
     restored = restore(url, tmp_path / "elsewhere")
-    assert ((restored.path / "new").read_text(), restored.path.stat().st_mode & 0o777) == ("new", 0o700)
+    assert restored.path.stat().st_mode & 0o777 == 0o700
     assert len(all_evaluations(StudyFolder(tmp_path / "elsewhere/another"), "f")) == 1
     back = restored.states_dir / "x"
     links = {path.name: str(path.readlink()) for path in back.iterdir() if path.is_symlink()}
@@ -79,19 +70,16 @@ def test_a_study_continues_elsewhere_from_its_copy(url, tmp_path, caplog):
 
 
 LINKS = [
-    *({"x": "/etc/passwd"}, {"x": "../y"}, {"x/y": "../.."}, {"../x": "y"}, {"x": "y\0"}, {"x": ""}, {"x": 1}, []),
+    *({"x": "/etc/passwd"}, {"x": "../y"}, {"x/y": "../.."}, {"../x": "y"}, {"x": "y\0"}, {"x": 1}, []),
     {"a/b/up": "..", "a/x": "b/up/../.."},  # each within the folder by its text, and together out of it
-    *({"f": "x/" * 2500 + "x"}, {"f": "x" * 5000}),
 ]
-IMPOSSIBLE = [
-    *({"folders": ["a/b"], "links": links} for links in LINKS),
-    *({"files": {"f\0": EMPTY}}, {"files": {"\ud800": EMPTY}}, {"folders": ["f\0"]}, {"files": {"f" * 256: EMPTY}}),
+NAMES = [
+    *({"files": {"f\0": EMPTY}}, {"files": {"\ud800": EMPTY}}, {"files": {"f" * 256: EMPTY}}),
     *({"files": {"f": EMPTY, "f/x": EMPTY}}, {"files": {"f/x": EMPTY}, "links": {"f": "x"}}),
-    *({"files": {"f": EMPTY}, "folders": ["f"]}, {"files": {"f": EMPTY}, "folders": ["f/x"]}),
 ]
 
 
-@pytest.mark.parametrize("fields", IMPOSSIBLE)
+@pytest.mark.parametrize("fields", [*({"folders": ["a/b"], "links": links} for links in LINKS), *NAMES])
 def test_links_that_leave_the_folder_and_impossible_names_are_refused_and_nothing_is_written(place, fields):
     manifest = MANIFEST | fields | {"files": {**MANIFEST["files"], **fields.get("files", {})}}
     place.write("manifest.json", [json.dumps(manifest).encode()])
@@ -101,104 +89,61 @@ def test_links_that_leave_the_folder_and_impossible_names_are_refused_and_nothin
     assert not list(Path("runs").glob("*"))
 
 
-def test_a_copy_that_is_cut_off_leaves_the_whole_one_before_it(place, tmp_path, monkeypatch):
-    folder = studied()
-    mirror = mirror_of(folder, place.url)
-    mirror.copy()
-    run_toy(folder.path, toy_config(trials=5))
+def test_a_copy_that_is_cut_off_within_its_manifest_leaves_the_whole_one_before_it(toy, place, tmp_path, monkeypatch):
+    mirror_of(toy, place.url).copy()
+    run_toy(toy.path.absolute(), toy_config(trials=4))
     written = Place.write
-
-    def cut_off(self, name, content):
-        if name == "manifest.json":
-            raise StudyError("no network")
-        written(self, name, content)
-
-    monkeypatch.setattr(Place, "write", cut_off)
-    with pytest.raises(StudyError, match="no network"):
-        mirror.copy()
-    folder.path.rename(tmp_path / "lost")
-    assert len(rows(restore(place.url).trials_path)) == 3
 
     def half_written():
         yield b"half"
         raise OSError("no room")
 
-    before = place.read("manifest.json")
+    def cut_off(self, name, content):
+        written(self, name, half_written() if name == "manifest.json" else content)
+
+    monkeypatch.setattr(Place, "write", cut_off)
     with pytest.raises(StudyError, match="no room"):
-        written(place, "manifest.json", half_written())
-    assert place.read("manifest.json") == before
+        mirror_of(toy, place.url).copy()
+    toy.path.rename(tmp_path / "lost")
+    assert len(rows(restore(place.url).trials_path)) == 2
 
 
-def test_a_mirror_of_another_study_is_refused_and_left_alone(place, tmp_path):
-    folder = studied()
-    mirror_of(folder, place.url).copy()
+def test_a_mirror_of_another_study_is_refused_and_left_alone(toy, place, tmp_path):
+    mirror_of(toy, place.url).copy()
     before = (tmp_path / "mirror/manifest.json").read_bytes()
     words = "has another study, 'toy'; .*`hpo resume file"
     with pytest.raises(StudyError, match=words):
-        mirror_of(folder, place.url, "two").copy()
+        mirror_of(toy, place.url, "two").copy()
     with pytest.raises(StudyError, match=words):
         refuse_bad_urls(mirrored(place.url), StudyFolder(Path("runs/new")), None)
-    refuse_bad_urls(mirrored(place.url), folder, "one")
     assert (tmp_path / "mirror/manifest.json").read_bytes() == before
 
 
-@pytest.fixture
-def two(place, tmp_path):
-    """A study copied from here, restored elsewhere and continued there: both folders, and the URL."""
-    here = studied()
-    mirror_of(here, place.url).copy()
-    there = restore(place.url, tmp_path / "elsewhere")
-    run_toy(there.path, toy_config(trials=5))
-    return here, there, place.url
-
-
-def test_a_newer_copy_of_another_machine_is_not_overwritten(two, tmp_path, caplog):
-    here, there, url = two
+def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path, caplog):
+    url = place.url
+    mirror_of(toy, url).copy()
+    there = restore(url, tmp_path / "elsewhere")
+    for folder, trials in ((there.path, 4), (toy.path.absolute(), 3)):
+        run_toy(folder, toy_config(trials=trials))
     mirror_of(there, url).copy()
-    run_toy(here.path, toy_config(trials=4))
     words = f"{there.path} has continued this study, and wrote copy 2 to {url} at .* UTC; .*`hpo resume"
     with pytest.raises(StudyError, match=words):
-        mirror_of(here, url).copy()
+        mirror_of(toy, url).copy()
     with pytest.raises(StudyError, match=words):
-        refuse_bad_urls(mirrored(url), here, "one")
+        refuse_bad_urls(mirrored(url), toy, "one")
     refuse_bad_urls(mirrored(url), there, "one")
-    copying = Mirroring(mirror_of(here, url))
+    copying = Mirroring(mirror_of(toy, url))
     with caplog.at_level(logging.WARNING):
         copying.close()
         copying.close()
     (line,) = caplog.messages
     assert line.endswith("the search goes on without a mirror")
-    assert len(rows(restore(url, tmp_path / "third").trials_path)) == 5
-    mirror_of(here, f"file://{tmp_path}/its_own").copy()
-
-
-@pytest.mark.parametrize("moment", ["a file", "the manifest"])
-def test_what_another_machine_writes_meanwhile_stays_whole(two, tmp_path, monkeypatch, moment):
-    """Also the contents that only its manifest names, which the slower machine would delete."""
-    here, there, url = two
-    run_toy(here.path, toy_config(trials=4))
-    kind = {"a file": Place, "the manifest": Manifest}[moment]
-    written = kind.write
-
-    def overtaken(self, *given):
-        written(self, *given)
-        monkeypatch.setattr(kind, "write", written)
-        if moment == "a file":
-            mirror_of(there, url).copy()
-        else:
-            mirror_of(there, f"file://{tmp_path}/aside").copy()
-            shutil.copytree(tmp_path / "aside", tmp_path / "mirror", dirs_exist_ok=True)
-
-    monkeypatch.setattr(kind, "write", overtaken)
-    with pytest.raises(StudyError, match="has continued this study"):
-        mirror_of(here, url).copy()
-    assert len(rows(restore(url, tmp_path / "third").trials_path)) == 5
+    assert len(rows(restore(url, tmp_path / "third").trials_path)) == 4
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_process_that_is_killed_as_it_writes_the_manifest_can_copy_again(place, monkeypatch, before):
-    folder = studied(trials=1)
-    mirror_of(folder, place.url).copy()
+def test_a_process_that_is_killed_as_it_writes_the_manifest_can_copy_again(toy, place, monkeypatch, before):
+    mirror_of(toy, place.url).copy()
     written = Manifest.write
 
     def killed(self, at):
@@ -208,24 +153,23 @@ def test_a_process_that_is_killed_as_it_writes_the_manifest_can_copy_again(place
 
     monkeypatch.setattr(Manifest, "write", killed)
     with pytest.raises(KeyboardInterrupt):
-        mirror_of(folder, place.url).copy()
-    monkeypatch.undo()
-    mirror_of(folder, place.url).copy()
+        mirror_of(toy, place.url).copy()
+    monkeypatch.setattr(Manifest, "write", written)
+    mirror_of(toy, place.url).copy()
     assert Manifest.at(place).generation == (2 if before else 3)
 
 
 DIGEST = "0" * 64
-FILE_LISTS = [
-    *({"f": digest} for digest in ("", DIGEST[1:], DIGEST.replace("0", "g"), "../f", None, 1)),
-    *({name: DIGEST} for name in ("", ".", "/f", "../f", "a/../../f")),
+FILES = [
+    *({"f": digest} for digest in (DIGEST[1:], DIGEST.replace("0", "g"), "../f", None)),
+    *({name: DIGEST} for name in ("", ".", "/f", "a/../../f")),
     {"f": DIGEST, "./f": DIGEST},
 ]
 BAD = [
-    *("[]", '{"format": 1}', "{", json.dumps(MANIFEST | {"name": "../x", "files": {}})),
-    *(json.dumps(MANIFEST | {"files": {**MANIFEST["files"], **files}}) for files in FILE_LISTS),
-    *(json.dumps(MANIFEST | {"folders": folders}) for folders in ("f", ["../f"], ["/f"], [1], ["f/" * 3000])),
-    *(json.dumps(MANIFEST | {key: bad}) for key, bad in {"id": 1, "writer": "\x1b[2J", "generation": "1"}.items()),
-    *(json.dumps(MANIFEST | {"written": []}), json.dumps(MANIFEST | {"files": {"study.db": DIGEST}})),
+    *("[]", '{"format": 1}', "{", json.dumps(MANIFEST | {"files": {"study.db": DIGEST}})),
+    *(json.dumps(MANIFEST | {"files": {**MANIFEST["files"], **files}}) for files in FILES),
+    *(json.dumps(MANIFEST | {"folders": folders}) for folders in ("f", ["../f"], ["/f"], [1])),
+    *(json.dumps(MANIFEST | {key: bad}) for key, bad in {"name": "../x", "id": 1, "writer": "\x1b[2J"}.items()),
 ]
 
 
@@ -241,11 +185,7 @@ def test_an_invalid_manifest_is_refused_nothing_is_written_and_no_search_copies_
 
 
 @pytest.mark.parametrize("error", [TypeError("two\nlines"), RuntimeError(), OSError("no"), SystemExit(3)])
-def test_a_bad_url_and_whatever_a_file_system_raises_is_one_line(monkeypatch, error):
-    for url, words in (("backup", "must be a URL, such as s3://"), ("nope://x", "'nope://x' cannot be used: Protocol")):
-        with pytest.raises(ConfigError, match=words):
-            Place(url, "study.mirror")
-
+def test_whatever_a_file_system_raises_is_one_line(monkeypatch, error):
     def broken(*_, **__):
         raise error
 
@@ -254,23 +194,22 @@ def test_a_bad_url_and_whatever_a_file_system_raises_is_one_line(monkeypatch, er
         Place("file:///x", "study.mirror")
 
 
-def test_a_missing_damaged_or_already_restored_copy_is_refused(place, tmp_path):
+def test_a_missing_damaged_or_already_restored_copy_is_refused(toy, place, tmp_path):
     with pytest.raises(StudyError, match="there is no copy of a study at"):
         restore(place.url)
-    folder = studied()
-    mirror_of(folder, place.url).copy()
+    mirror_of(toy, place.url).copy()
     with pytest.raises(StudyError, match="runs/toy already exists"):
         restore(place.url)
-    folder.path.rename(tmp_path / "gone")
+    toy.path.rename(tmp_path / "gone")
     (tmp_path / "mirror/files" / Manifest.at(place).files["trials.csv"]).write_text("0,0")
     with pytest.raises(StudyError, match=r"trials\.csv at .* is damaged"):
         restore(place.url)
     assert not list(Path("runs").iterdir())
 
 
-def test_an_unreachable_mirror_gives_one_warning_and_the_next_copy_is_complete(place, tmp_path, caplog):
+def test_an_unreachable_mirror_gives_one_warning_and_the_next_copy_is_complete(toy, place, tmp_path, caplog):
     (tmp_path / "mirror").touch()
-    copying = Mirroring(mirror_of(studied(), place.url), seconds_between=0.0)
+    copying = Mirroring(mirror_of(toy, place.url), seconds_between=0.0)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             copying.reported(None, TaskReport(None, outcome=Outcome({"score": 1.0})))

@@ -1,7 +1,5 @@
 """`hpo remove` and `hpo clean`: a removed study goes with all its files; a cleaned one keeps what something needs."""
 
-import contextlib
-import json
 import os
 import shutil
 import time
@@ -40,26 +38,17 @@ def test_its_test_evaluations_are_counted_for_the_next_study_and_a_second_remova
     assert [path.name for path in Path("runs").iterdir()] == ["test_evaluations.jsonl"]
 
 
-def damage_record(folder):
-    folder.database_path.write_bytes(b"x" * 5000)
-    (folder.path / "study.db.mark").unlink()
-
-
-DAMAGES = {
-    "record": damage_record,
-    "configuration": lambda folder: folder.config_path.write_text("study: ["),
-    "no configuration": lambda folder: folder.config_path.unlink(),
-    "no record": lambda folder: folder.database_path.unlink(),
-    "another format": lambda folder: folder.environment_path.write_text(json.dumps({"format": 2})),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_study_is_named_and_removed_too(toy, damage):
-    DAMAGES[damage](toy)
+@pytest.mark.parametrize(("name", "content"), [
+    *(("study.db", "x" * 5000), ("study.db", None), ("config.yaml", "study: ["), ("config.yaml", None)),
+])  # fmt: skip
+def test_a_damaged_study_is_named_and_removed_too(toy, name, content):
+    for file in (name, "study.db.mark"):
+        (toy.path / file).unlink()
+    if content:
+        (toy.path / name).write_text(content)
     removal = find_removal("toy")
     assert "runs/toy: " in lines(removal)[0]
-    assert remove_study(removal).files > 5
+    remove_study(removal)
     assert list(Path("runs").iterdir()) == []
 
 
@@ -69,15 +58,8 @@ def test_links_go_and_their_targets_stay(toy, tmp_path):
     toy.logs_dir.mkdir(exist_ok=True)
     (toy.logs_dir / "file").symlink_to(outside / "precious")
     (toy.path / "checkpoints").symlink_to(outside)
-    toy.path.rename("elsewhere")
-    toy.path.symlink_to(Path("elsewhere").absolute())
-    before = tree("elsewhere")
-    remove_study(find_removal("toy"))
-    assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before), "the study's folder was a link"
-    Path("elsewhere").rename(toy.path)
     removal = find_removal("toy")
-    stay = {line.partition(": a link to ")[2] for line in lines(removal) if "which stays" in line}
-    assert stay == {f"{outside / 'precious'}, which stays", f"{outside}, which stays"}
+    assert f"a link to {outside}, which stays" in "\n".join(lines(removal))
     remove_study(removal)
     assert (toy.path.exists(), (outside / "precious").read_text()) == (False, "mine")
 
@@ -117,7 +99,7 @@ def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_
     Mirror(url, toy, "toy", "another").copy()
     with pytest.raises(StudyError, match="has another study"):
         remove_study(find_removal("toy"), mirror=True)
-    assert (toy.exists, json.loads(manifest.read_text())["study_id"]) == (True, "another")
+    assert (toy.exists, manifest.exists()) == (True, True)
     shutil.rmtree(tmp_path / "mirror")
 
     Mirror(url, toy, "toy", find_removal("toy").study_id).copy()
@@ -144,8 +126,7 @@ def test_the_command_removes_only_after_a_yes(capsys, monkeypatch, study):
     assert "nothing was removed" in refused(capsys, "remove", "made")
     monkeypatch.setattr("builtins.input", lambda _: "yes")
     code, out, _ = hpo(capsys, "remove", "made")
-    assert (code, out.splitlines()[0].startswith("runs/made: "), "removed runs/made\n" in out) == (0, True, True)
-    assert not study.exists()
+    assert (code, "removed runs/made\n" in out, study.exists()) == (0, True, False)
     assert "there is no 'made'" in refused(capsys, "remove", "made", "--yes", is_silent=True)
 
 
@@ -157,49 +138,18 @@ def test_several_are_removed_or_none_and_from_python_without_a_question(capsys, 
     found = printed(capsys, "remove", "made", "other", "runs/made", "--yes")[0]["removed"]
     assert [(each["study"], each["runs"]) for each in found] == [("made", 0), ("other", 0)]
     assert all({"removed", *each} == documented("hpo remove") for each in found)
-    assert all(each["files"] > 5 and each["bytes"] > 10_000 for each in found)
-    (gone,) = toolkit.load("third").remove().removed
-    assert (gone.folder, gone.folder.exists()) == (Path("runs/third").absolute(), False)
+    toolkit.load("third").remove()
+    assert list(Path("runs").iterdir()) == []
 
 
-def test_an_error_says_which_studies_are_already_removed(capsys, study, monkeypatch):
-    shutil.copytree(study, "runs/other")
-    refuse_running, calls = StudyFolder.refuse_running, []
-
-    def starts_meanwhile(folder):
-        calls.append(folder)
-        with StudyFolder(Path("runs/other")).lock() if len(calls) > 2 else contextlib.nullcontext():
-            refuse_running(folder)
-
-    monkeypatch.setattr(StudyFolder, "refuse_running", starts_meanwhile)
-    said = refused(capsys, "remove", "made", "other", "--yes")
-    assert "runs/other is being run" in said
-    assert said.endswith("before the error: removed runs/made\n")
-
-
-COMMANDS = {
-    "clean": ["clean", "made"],
-    "archive": ["archive", "made", "x.tar.gz"],
-    "remove": ["remove", "made", "--yes"],
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["clean made", "archive made x.tar.gz", "remove made --yes"])
 def test_a_running_study_is_refused_with_its_driver_and_stays_as_it_is(capsys, study, command):
     with StudyFolder(study).lock():
-        before = tree(study)
-        said = refused(capsys, *COMMANDS[command])
+        before = tree(Path())
+        said = refused(capsys, *command.split())
         assert f"runs/made is being run by process {os.getpid()}" in said
         assert "stop it with `hpo stop made`" in said
-        assert tree(study) == before
-    assert [path.name for path in Path().iterdir()] == ["runs"]
-    Path("elsewhere").mkdir()
-    shutil.move("runs/made", "elsewhere/made")
-    with StudyFolder(Path("elsewhere/made")).lock():
-        assert "stop it with `hpo stop elsewhere/made`" in refused(capsys, "clean", "elsewhere/made", is_silent=True)
-
-
-ASIDE = (".config.yaml.123", ".data-123", "states/.456-abcdefgh")
+        assert tree(Path()) == before
 
 
 @pytest.mark.slow
@@ -229,8 +179,6 @@ def test_of_a_finished_study_the_winner_stays_and_the_rest_goes(capsys, study):
     for left in ("checkpoints/trial_0007", "states/0123_0_0"):
         (study / left).mkdir(parents=True)
         (study / left / "weights").write_bytes(b"x" * 1000)
-    for aside in ASIDE:
-        (study / aside).write_text("y")
     before = tree("runs")
     expected = clean(folder, dry_run=True)
     assert tree("runs") == before
@@ -238,25 +186,29 @@ def test_of_a_finished_study_the_winner_stays_and_the_rest_goes(capsys, study):
     assert expected == cleaned
     assert cleaned.freed["models"] == cleaned.freed["states"] == 1000
     assert cleaned.freed["data"] > 10_000
-    assert "leftovers" not in cleaned.freed, "another process may be using them"
     assert tree(folder.checkpoints_dir) == {f"trial_0000/{name}": content for name, content in winners.items()}
     assert not folder.data_dir.exists()
-    assert clean(folder).freed == {}
     code, _, err = hpo(capsys, "test", "made")
     assert (code, err) == (0, "")
 
 
-def test_leftovers_of_a_day_ago_go_and_logs_of_failed_trials_stay(study):
+def test_leftovers_of_a_day_ago_go_and_those_of_now_and_other_files_stay(study):
     two_days_ago = time.time() - 48 * 3600
-    for aside in (*ASIDE, "checkpoints/.notours"):
-        (study / aside).write_text("y")
-        os.utime(study / aside, (two_days_ago, two_days_ago))
+    for name in (".config.yaml.123", ".data-123", "states/.456-abcdefgh", "checkpoints/.notours"):
+        (study / name).write_text("y")
+        os.utime(study / name, (two_days_ago, two_days_ago))
+    (study / ".config.yaml.124").write_text("another process may be using it")
+    assert clean(StudyFolder(study)).freed["leftovers"] == 3
+    assert (study / "checkpoints/.notours").exists()
+    assert (study / ".config.yaml.124").exists()
+
+
+def test_logs_go_on_request_and_those_of_failed_trials_stay(study):
     (study / "logs").mkdir()
     for number in (0, 1):
         (study / f"logs/trial_{number:04d}_fold_0.log").write_text("said")
     (study / "trials.csv").write_text("number,state\n0,complete\n1,failed\n")
-    freed = clean(StudyFolder(study)).freed
-    assert (freed["leftovers"], "logs" in freed, (study / "checkpoints/.notours").exists()) == (3, False, True)
+    assert "logs" not in clean(StudyFolder(study)).freed
     assert clean(StudyFolder(study), logs=True).freed == {"logs": 4}
     assert [path.name for path in (study / "logs").iterdir()] == ["trial_0001_fold_0.log"]
 
@@ -270,10 +222,8 @@ def test_the_copy_of_data_that_no_longer_exist_stays(study):
 
 def test_a_study_whose_record_cannot_be_read_keeps_its_models(study):
     (study / "checkpoints/trial_0001").mkdir()
-    before = tree(study / "checkpoints")
     (study / "study.db").write_bytes(b"x" * 5000)
     assert "its states and models stay: " in str(clean(StudyFolder(study)).kept)
-    assert tree(study / "checkpoints") == before
     assert (study / "checkpoints/trial_0001").exists()
 
 
@@ -281,8 +231,7 @@ def test_the_command_prints_what_it_would_free_and_passes_over_a_running_study_a
     shutil.copytree(study, "runs/other")
     shutil.copytree(study, "runs/.made-123")
     before = tree("runs/.made-123")
-    code, out, _ = hpo(capsys, "clean", "--dry-run")
-    assert (code, out.splitlines()[0].startswith("runs/made: data "), "would be freed" in out) == (0, True, True)
+    assert "would be freed" in hpo(capsys, "clean", "--dry-run")[1]
     found, _ = printed(capsys, "clean", "made", "--dry-run")
     assert {*found, *found["studies"][0]} == documented("hpo clean")
     with StudyFolder(study).lock():
@@ -291,8 +240,6 @@ def test_the_command_prints_what_it_would_free_and_passes_over_a_running_study_a
     assert (studies["made"]["freed"], "is being run by" in studies["made"]["kept"]) == ({}, True)
     assert ((study / "data").exists(), Path("runs/other/data").exists()) == (True, False)
     assert found["bytes"] == toolkit.load("made").clean().bytes > 0
-    assert not (study / "data").exists()
     assert hpo(capsys, "clean", "made") == (0, "0 KiB freed\n", "")
     assert {view.study for view in toolkit.studies().studies} == {"made", "other"}
-    assert refused(capsys, "report", "none").endswith("there are made, other\n")
     assert tree("runs/.made-123") == before

@@ -9,7 +9,7 @@ from jsonschema import validate
 from hpo.errors import StudyError
 from hpo.report.sections.report import report_schema
 from hpo.study.files.folder import StudyFolder
-from hpo.study.files.user_notes import add_note, read_notes, tags
+from hpo.study.files.user_notes import add_note, read_notes
 from hpo.study.view.reader import StudyReader
 from hpo.track.note import study_note
 from tests.studies import report_again, toy_config
@@ -21,14 +21,6 @@ def test_users_who_write_at_once_lose_nothing(tmp_path):
         list(users.map(lambda number: add_note(folder, f"note {number} {'x' * 9000}", {}), range(80)))
     assert {note.text.split()[1] for note in read_notes(folder)} == {str(number) for number in range(80)}
     assert (tmp_path / "notes.jsonl").stat().st_mode & 0o077 == 0
-
-
-def test_the_last_value_of_a_tag_counts_and_an_empty_one_removes_it(tmp_path):
-    folder = StudyFolder(tmp_path)
-    for given in ({"phase": "first", "paper": "true"}, {"phase": "second"}, {"paper": ""}):
-        add_note(folder, "", given)
-    assert tags(folder) == {"phase": "second"}
-    assert tags(folder, with_removed=True) == {"phase": "second", "paper": ""}
 
 
 @pytest.mark.parametrize("tag", [*({key: "x"} for key in ("", "a b", "mlflow.user", "hpo.kind", "x" * 101)), {"x": 1}])
@@ -64,7 +56,5 @@ def test_notes_are_in_the_report_and_on_the_page_in_mlflow(toy):
     validate(json.loads(json.dumps(written.summary)), report_schema())
     (noted,) = written.summary["notes"]["notes"]
     assert (noted["text"], written.summary["notes"]["tags"]) == ("the seeds of\nrun 3 were *odd*", {"phase": "first"})
-    text = (folder.path / "report.md").read_text()
-    assert "## Notes\n\nTags: `phase=first`." in text
-    assert "the seeds of run 3 were *odd*" in text
+    assert "## Notes\n\nTags: `phase=first`." in (folder.path / "report.md").read_text()
     assert "the seeds of run 3 were \\*odd\\*" in study_note(StudyReader(folder, "toy").view()).splitlines()[-1]

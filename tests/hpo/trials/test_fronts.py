@@ -174,14 +174,11 @@ def test_metrics_are_means_over_the_folds_and_a_tuple_has_them_in_their_order():
     assert result((0.5, 3), ("quality", "size"), 2) == {"quality": 0.5, "size": 3}
 
 
-@pytest.mark.parametrize(
-    ("returned", "words"),
-    [
+def test_a_result_without_each_metric_is_refused():
+    for returned, words in (
         ((0.5,), "one number for each of quality, size, given 1 values"),
         ({"quality": 0.5}, "returned no 'size'"),
         ({"quality": 0.5, "size": math.nan}, "'size' is nan"),
-    ],
-)
-def test_a_result_without_each_metric_is_refused(returned, words):
-    with pytest.raises(ValueError, match=words):
-        result(returned, ("quality", "size"), 2)
+    ):
+        with pytest.raises(ValueError, match=words):
+            result(returned, ("quality", "size"), 2)

@@ -1,6 +1,5 @@
 """The record: what Optuna reads of it, that nothing is written twice, and how it is read without a trace."""
 
-import math
 import shutil
 
 import optuna
@@ -8,15 +7,13 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
-from hpo.study.opening import read_study
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.read_only import ReadOnlyRows
 from hpo.trials.record.record import FIRST, LAST, Record
-from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
+from hpo.trials.record.storage import Stored, continue_record, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
-from tests.studies import SPACES, prepared, run_toy, toy_config
 
 SPACE = space_from_dict(
     {
@@ -55,7 +52,6 @@ def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
     assert (first.params, first.value, first.state) == (POINT, 0.25, TrialState.COMPLETE)
     assert (first.params, first.distributions, first.value) == (copy.params, copy.distributions, copy.value)
     assert (ours.trials[1].state, ours.best_trial.number) == (TrialState.FAIL, 0)
-    assert abs((first.datetime_start - copy.datetime_start).total_seconds()) < 60
 
 
 @pytest.mark.parametrize("has_tables", [True, False])
@@ -80,31 +76,20 @@ def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, 
     assert [{**two.trials[n].constraints} for n in (0, 4)] == [{"size <= 5": -4.5, "size >= 1": 0.5}, {}]
 
 
-def test_one_failed_fold_fails_the_trial(tmp_path):
-    record = make(tmp_path, num_folds=2)
-    record.open_trial(0, Proposal(POINT))
-    record.add_outcome(0, 0, Outcome({"score": 1.0}))
-    trial = record.add_outcome(0, 1, Outcome(error="diverged at step 3"))
-    assert (trial.state, trial.score, trial.loss) == ("failed", None, math.inf)
-    assert trial.error == "fold 1: diverged at step 3"
-
-
 def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
     make(tmp_path)
     with pytest.raises(StudyError, match="no study 'other'"):
         reopened(tmp_path, name="other")
     with pytest.raises(StudyError, match="already holds a study 's'"):
         make(tmp_path)
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    (damaged / "study.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(StudyError, match=r"damaged/study\.db"):
-        reopened(damaged)
+    (tmp_path / "study.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StudyError, match=r"study\.db"):
+        reopened(tmp_path)
 
 
-@pytest.mark.parametrize("file", ["team.db", "study.db"])
-def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file):
-    url = sqlite_url(tmp_path / file)
+@pytest.mark.parametrize(("file", "options"), [("team.db", ""), ("team.db", "?timeout=5"), ("study.db", "")])
+def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file, options):
+    url = sqlite_url(tmp_path / file) + options
     for name in ("one", "two"):
         record = create_record(stored(url, name))
         record.note("id", name)
@@ -132,62 +117,9 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
             create_record(stored(url, name))
 
 
-def test_an_address_with_options_is_opened_again(tmp_path):
-    url = f"{sqlite_url(tmp_path / 'team.db')}?timeout=5"
-    create_record(stored(url)).close()
-    read_record(stored(url)).close()
-    assert [path.name for path in tmp_path.iterdir()] == ["team.db"]
-
-
-def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
-    record = make(tmp_path, num_folds=2)
-    record.note("id", "its own")
-    for number, layers in enumerate((1, 2)):
-        record.open_trial(0, Proposal({**POINT, "layers": layers}))
-        record.add_outcome(number, 0, Outcome({"score": layers / 7}))
-    record.add_outcome(0, 1, Outcome(error="no luck"))
-    record.close()
-    copies = tmp_path / "copies"
-    for form in ("known", "other"):
-        (copies / form).mkdir(parents=True)
-        copy_renamed(tmp_path / "study.db", copies / form / "study.db", "s", "named")
-        monkeypatch.setattr("hpo.trials.record.storage.rename_study", lambda *_: False)
-    assert reopened(copies / "other", 2, "named").trials() == reopened(copies / "known", 2, "named").trials()
-
-
-@pytest.mark.parametrize(("scales", "best"), [(0, 0), (3, 1)])
-def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
-    space, goal = space_from_dict({"study": {"scale": [1, 2, 3]}}), Goal({"score": "maximize"}, target=scales)
-    study = Stored(sqlite_url(tmp_path / "study.db"), "s", space, goal, TaskLayout(1), lambda _: None)
-    record = create_record(study)
-    for scale, score in ((1, 0.9), (3, 0.1)):
-        record.add_outcome(record.open_trial(0, Proposal({"study.scale": scale})).number, 0, Outcome({"score": score}))
-    for read in (record, read_record(study)):
-        assert read.history().best().number == best
-        assert [trial.scale for trial in read.trials()] == ([1, 3] if scales else [0, 0])
-
-
 def read_only_connection(folder, num_folds=1, is_written=lambda: False):
     study = stored("", "s", num_folds)
     return Record(ReadOnlyRows(folder / "study.db", "s", SPACE, is_written), study.goal, study.layout)
-
-
-def traces(folder):
-    """Return the files of a folder with all of their content."""
-    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
-
-
-@pytest.mark.slow
-def test_the_record_of_a_search_is_the_same(tmp_path):
-    config = toy_config("random", SPACES["structured"], 8)
-    run_toy(tmp_path, config)
-    study, before = prepared(tmp_path, config), traces(tmp_path)
-    reader = Record(ReadOnlyRows(study.folder.database_path, "toy", study.space), study.goal, study.layout)
-    assert traces(tmp_path) == before
-    record = read_study(study)
-    assert reader.trials() == record.trials()
-    assert (reader.stretches, reader.ended) == (record.stretches, record.ended)
-    record.close()
 
 
 def test_each_reading_takes_in_what_was_written_since(tmp_path):
@@ -195,19 +127,15 @@ def test_each_reading_takes_in_what_was_written_since(tmp_path):
     reader = read_only_connection(tmp_path, 2, is_written=lambda: True)
     assert (reader.trials(), reader.read_again()) == ([], False)
 
-    def agrees():
+    for number in (0, 1):
+        record.open_trial(0, Proposal({**POINT, "width": 8 + number}))
         assert reader.read_again()
         assert reader.trials() == record.trials()
-        assert not reader.read_again() or any(trial.state == "running" for trial in record.trials())
-
-    for index in (0, 1):
-        number = record.open_trial(0, Proposal({**POINT, "width": 8 + index})).number
-        agrees()
-        record.add_outcome(number, 0, Outcome({"score": 0.25}, curve=[]))
-        agrees()
-    for number in (1, 0):
-        record.add_outcome(number, 1, Outcome({"score": 0.5}, curve=[{"epoch": 1, "score": 0.5}]))
-        agrees()
+    for number, index in ((0, 0), (1, 0), (1, 1), (0, 1)):
+        record.add_outcome(number, index, Outcome({"score": 0.5}, curve=[{"epoch": 1, "score": 0.5}]))
+        assert reader.read_again()
+        assert reader.trials() == record.trials()
+    assert not reader.read_again()
     record.note("what", {"ever": 1})
     reader.read_again()
     assert reader.read_note("what") == {"ever": 1}

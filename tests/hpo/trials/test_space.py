@@ -5,11 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
 from hpo.errors import SpaceError
 from hpo.testing.strategies import play
-from hpo.trials.history import History
 from hpo.trials.space.dimensions import Choices, Range, Values
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
@@ -101,26 +99,11 @@ def test_every_strategy_keeps_the_rules_and_tries_the_first_points_first(name):
     assert len({(trial.key, trial.amount) for trial in history}) == len(history)
 
 
-def test_first_points_come_before_the_first_round_alone():
-    plain, space = space_from_dict(TREE, FIXED), space_from_dict(TREE | {"first": "default"}, FIXED)
-    default = point_key(space.first[0])
-    proposed = propose(make_strategy(STRATEGIES["evolutionary"], space, 0), History())
-    others = map(point_key, make_strategy(STRATEGIES["evolutionary"], plain, 0).propose(History(), []))
-    assert [point_key(p.point) for p in proposed] == [default, *(key for key in others if key != default)]
-
-
-@pytest.mark.parametrize(
-    ("first", "fixed", "points"),
-    [
-        # What has no default takes the configuration's own value.
-        ([{}], FIXED, [(16, 2, 0.1)]),
-        (["default", {"lr": 0.01}], FIXED, [(16, 2, 0.1), (16, 2, 0.01)]),
-        # A default outside of the space is not tried first.
-        (["default", {"lr": 0.01}], FIXED | {"lr": 0.05, "model.width": 8}, [(8, 2, 0.01)]),
-    ],
-)
-def test_first_points_are_completed_by_defaults(first, fixed, points):
-    assert [tuple(point.values()) for point in space_from_dict(TREE | {"first": first}, fixed).first] == points
+def test_first_points_are_completed_by_defaults_or_the_configurations_own_values():
+    tree = TREE | {"first": ["default", {"lr": 0.01}]}
+    assert [tuple(point.values()) for point in space_from_dict(tree, FIXED).first] == [(16, 2, 0.1), (16, 2, 0.01)]
+    outside = FIXED | {"lr": 0.05, "model.width": 8}
+    assert [tuple(point.values()) for point in space_from_dict(tree, outside).first] == [(8, 2, 0.01)]
 
 
 WHOLE = r"between -2\^53 and 2\^53"
@@ -131,7 +114,6 @@ WHOLE = r"between -2\^53 and 2\^53"
     [
         ({"a": {"low": 1, "high": 1}}, "low must be below high"),
         ({"a": {"low": 1}}, r"space\.a\.high: must be a finite number"),
-        ({"a": {"high": 1}}, "no 'low'"),
         ({"a": {"low": 0.5, "high": 3, "integer": True}}, "whole number"),
         ({"a": {"values": [1, 1.0]}}, "twice"),
         ({"a": {"values": "abc"}}, "must be a list"),
@@ -144,16 +126,11 @@ WHOLE = r"between -2\^53 and 2\^53"
         ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "must name values of 'b'"),
         ({"b": {"low": 0.0, "high": 1}, "a": {"values": [1], "when": {"b": [0.1]}}}, "'b' must have 'values'"),
         ({"a": {"low": 0, "high": 2**53 + 1, "integer": True}}, rf"space\.a\.high: .* {WHOLE} .*, given 9007199254"),
-        ({"a": {"low": -(2**53) - 1, "high": 0, "integer": True}}, rf"space\.a\.low: .* {WHOLE}"),
-        ({"a": {"low": 0, "high": 2**55, "step": 2**50}}, rf"space\.a\.high: .* {WHOLE}"),
-        ({"a": [1, 2**53 + 1]}, rf"space\.a\.values: .* {WHOLE}"),
         ({"a": {"choices": [{"n": [2**53 + 1]}]}}, rf"space\.a\.choices: .* {WHOLE}"),
         ({"a": {"low": 0, "high": 2, "step": 1e-5}}, "at most 100,000 steps, given 200,000"),
         ({"x": list(range(100_001))}, r"space\.x\.values: must have at most 100,000 values, given 100,001"),
         (TREE | {"require": ["lr > 0.05", "lr < 0.05"]}, "found no point"),
         (TREE | {"first": [{"model.wdith": 8}]}, "did you mean 'model.width'"),
-        (TREE | {"first": [{"lr": 0.1}, "default"]}, "twice"),
-        (TREE | {"first": 3}, "must be a list of points"),
         (TREE | {"first": ["defualt"]}, "must be a point"),
         (TREE | {"require": RULE, "first": [{"model.heads": 3}]}, "breaks a rule"),
         (TREE | {"lr": {"low": 0.1, "high": 1.0, "default": 2.0}}, "default: must be .*, given 2.0"),

@@ -1,4 +1,4 @@
-"""Statements on a SQLite file end, whatever they are, and can be interrupted."""
+"""SQLite files: in a folder of any name, and with more trials than can be read."""
 
 import optuna
 import pytest
