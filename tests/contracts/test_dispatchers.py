@@ -8,7 +8,6 @@ import pytest
 from toys import CONFIG
 
 from hpo.config import sections
-from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import Setup
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.ray.pool import RayDispatcher
@@ -55,16 +54,11 @@ def test_each_dispatcher_of_the_table_is_here_under_its_name():
     assert DISPATCHERS.keys() == {*get_args(sections.DispatcherName)}
 
 
-def test_every_task_gives_one_outcome(dispatcher):
-    outcomes, _ = run(dispatcher, [task(n, "constant") for n in range(7)])
+def test_every_task_gives_one_outcome_and_its_curve_streams(dispatcher):
+    outcomes, points = run(dispatcher, [task(n, "score") for n in range(7)])
     assert sorted(outcomes) == list(range(7))
-    assert all(o.metrics == {"score": 1.0} and o.error is None for o in outcomes.values())
-
-
-def test_a_learning_curve_streams_and_is_kept(dispatcher):
-    outcomes, points = run(dispatcher, [task(0, "score")])
-    assert [point["epoch"] for point in points[0]] == [1, 2]
-    assert list(outcomes[0].curve) == points[0]
+    assert all([point["epoch"] for point in points[n]] == [1, 2] for n in range(7))
+    assert all(outcomes[n].error is None and list(outcomes[n].curve) == points[n] for n in range(7))
 
 
 def test_where_a_task_is_trained_is_reported_before_all_else_where_that_is_not_here(dispatcher):
@@ -85,27 +79,22 @@ def test_where_a_task_is_trained_is_reported_before_all_else_where_that_is_not_h
             assert not hosts or dies or hosts[-1].process == last.outcome.worker
 
 
-def test_a_failure_is_an_outcome_of_one_line(dispatcher):
-    outcomes, _ = run(dispatcher, [task(0, "raises"), task(1, "constant")])
-    assert re.fullmatch(r"ValueError at toys\.py:\d+: no luck today", outcomes[0].error)
+FAILURES = {
+    "raises": r"ValueError at toys\.py:\d+: no luck today",
+    "text": "must return a number or a dict",
+    "text_score": "must be a number",
+    "no_score": "no 'score'; it returned: accuracy",
+    "exits": "SystemExit",
+    "leaves_by_force": ": of my own",
+}
+
+
+def test_a_failure_of_any_kind_is_an_outcome_with_its_reason_in_one_line(dispatcher):
+    outcomes, _ = run(dispatcher, [task(number, objective) for number, objective in enumerate(FAILURES)])
+    for number, words in enumerate(FAILURES.values()):
+        assert re.search(words, outcomes[number].error)
+        assert "\n" not in outcomes[number].error
     assert "Traceback" in outcomes[0].details
-    assert outcomes[1].error is None
-
-
-@pytest.mark.parametrize(
-    ("objective", "words"),
-    [
-        ("no_score", "no 'score'; it returned: accuracy"),
-        ("text", "must return a number or a dict"),
-        ("text_score", "must be a number"),
-        ("not_a_number", "is nan"),
-        ("exits", "SystemExit"),
-        ("leaves_by_force", ": of my own"),
-    ],
-)
-def test_an_objective_without_a_score_fails_with_the_reason(dispatcher, objective, words):
-    outcomes, _ = run(dispatcher, [task(0, objective)])
-    assert words in outcomes[0].error
 
 
 def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispatcher):
@@ -138,14 +127,3 @@ def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
         known |= {report.task.trial for report in reports if report.outcome is not None}
     outcomes, _ = run(dispatcher, [task(9, "constant")])
     assert outcomes[9].metrics == {"score": 1.0}
-
-
-def test_a_simulated_worker_is_busy_until_its_task_ends(monkeypatch):
-    """A report of something else than the end, such as the id of the run in MLflow, does not free it."""
-    last = {"outcome": Outcome(error="no score", seconds=10.0), "lacks_metric": True}
-    monkeypatch.setattr("hpo.workers.dispatch.simulated.run_here", lambda *_: iter([{"mlflow_run": "a"}, last]))
-    dispatcher = SimulatedDispatcher(1)
-    for number in (0, 1):
-        dispatcher.submit(task(number, "constant"))
-    ended = [report for _ in range(4) for report in dispatcher.wait() if report.outcome is not None]
-    assert [(each.outcome.started, each.lacks_metric) for each in ended] == [(0.0, True), (10.0, True)]

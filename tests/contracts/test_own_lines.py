@@ -8,7 +8,6 @@ from pathlib import Path
 import mlflow
 import pytest
 from mlflow import MlflowClient
-from sklearn.tree import DecisionTreeClassifier
 
 import hpo
 from hpo.track.own_lines import own_lines_of
@@ -24,9 +23,7 @@ from tests.tracked import new_store, tracked_study
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own.
 
 LOGS = """\
-import os
 import random
-import signal
 
 import mlflow
 
@@ -46,9 +43,6 @@ def train(config, trial):
     (trial.dir / "plot.txt").write_text("x")
     if config["lr"] == 0.3 and trial.repeat == 0:
         raise ValueError("too large")
-    if config["lr"] == 0.2 and not os.path.exists("killed"):
-        open("killed", "w").close()
-        KILL
     return config["lr"] + random.random() / 1000
 """
 
@@ -58,9 +52,9 @@ def store():
     return new_store(Path.cwd())
 
 
-def search(capsys, name, *typed, kills="pass"):
+def search(capsys, name, *typed):
     """Search an objective that logs, in a module of this name; return what was printed."""
-    Path(f"{name}.py").write_text(LOGS.replace("KILL", kills))
+    Path(f"{name}.py").write_text(LOGS)
     given = (f"objective={name}:train(config, trial)", f"study.name={name}", "+lr=0.1", "space.lr=[0.1,0.2,0.3]")
     goal = ("study.metric=loss", "study.direction=minimize", "study.trials=3")
     code, out, err = command(capsys, "search", *given, *goal, "dispatch=local", "report.figures=false", *typed)
@@ -125,13 +119,10 @@ def test_each_of_several_trainings_of_a_trial_has_a_run_below_the_trials(capsys)
     search(capsys, "repeated", "study.repeats=2")
     found = runs()
     for trial in trials_of(found).values():
-        tasks = {run.data.tags["hpo.task"]: run for run in below(found, trial)}
+        tasks = {run.info.run_name: run for run in below(found, trial)}
         assert sorted(tasks) == ["fold_0_repeat_0", "fold_0_repeat_1"]
-        assert [run.info.run_name for _, run in sorted(tasks.items())] == sorted(tasks)
         assert {run.data.metrics["score"] for run in tasks.values()} == {99.0}
-        assert tasks["fold_0_repeat_0"].info.status == trial.info.status
-        assert tasks["fold_0_repeat_1"].info.status == "FINISHED"
-        assert trial.data.params == {"lr": trial.info.run_name.partition("=")[2]}
+        assert [tasks[name].info.status for name in sorted(tasks)] == [trial.info.status, "FINISHED"]
 
 
 @pytest.mark.slow
@@ -145,21 +136,10 @@ def test_where_the_server_cannot_be_reached_the_trainings_are_the_same_and_one_l
 
 
 @pytest.mark.nightly
-def test_two_ray_workers_log_apart_also_after_one_was_killed(capsys):
-    search(capsys, "apart", "dispatch=ray", "dispatch.workers=2", kills="os.kill(os.getpid(), signal.SIGKILL)")
+def test_two_ray_workers_log_apart(capsys):
+    search(capsys, "apart", "dispatch=ray", "dispatch.workers=2")
     for run in trials_of(runs()).values():
         assert run.data.metrics["own"] == float(run.info.run_name.partition("=")[2]) + 1
-    assert [*hpo.load("apart").trials["state"]].count("failed") == 1
-
-
-@pytest.mark.slow
-def test_what_autolog_writes_is_in_the_run_of_the_training(store):
-    mlflow.sklearn.autolog(log_models=False, silent=True)
-    with own_run(lines(store), 4, {}) as own, mlflow.start_run():
-        DecisionTreeClassifier(max_depth=2).fit([[0], [1], [2]], [0, 1, 1])
-    mlflow.sklearn.autolog(disable=True)
-    data = MlflowClient(store).get_run(own.id).data
-    assert (data.params["max_depth"], "training_accuracy_score" in data.metrics) == ("2", True)
 
 
 def lines(store, task=None, **changes):
@@ -173,7 +153,6 @@ def test_a_file_on_another_machine_is_said_and_the_training_goes_on(store):
     with own_run(lines(store, host="elsewhere"), 4, {}) as own:
         assert own.id is None
         assert "is a file on elsewhere" in own.warning
-        assert "give the address of a server" in own.warning
         mlflow.log_metric("own", 1.0)
         scratch = mlflow.get_tracking_uri()
     assert not Path(scratch.removeprefix("file://")).exists()
@@ -209,43 +188,19 @@ def test_what_a_notebook_has_chosen_before_does_not_count_and_counts_again_after
         mlflow.set_tracking_uri(None)
 
 
-@pytest.fixture
-def sink(store):
+def test_a_run_whose_worker_died_before_it_could_say_so_is_found(store):
     sink = MlflowSink(store, "hpo", Path("art"))
     table = {"metrics": ["score"], "direction": "minimize", "flags": [], "keys": [], "others": [], "curves": []}
-    given = {"params": {}, "tags": {"hpo.trials": "0 of 9"}, "note": "", "datasets": [], "table": table}
-    sink.open_study(study_id="s", name="a", time=1.0, **given)
-    return sink
-
-
-CLOSED = {"files": None, "status": "FINISHED", "metrics": {"score": 1.0}, "of_study": {}, "done": "1 of 9", "tags": {}}
-
-
-@pytest.fixture
-def own(sink, store):
-    """Return the run of a training whose trial the tracker has opened."""
+    begun = {"params": {}, "tags": {"hpo.trials": "0 of 9"}, "note": "", "datasets": [], "table": table}
+    sink.open_study(study_id="s", name="a", time=1.0, **begun)
     sink.open_trial(4, "0004 lr=0.1", {"lr": 0.1}, {}, 1.0, has_own_lines=True)
-    with own_run(lines(store), 4, {}) as run:
-        return run
-
-
-def test_a_run_whose_worker_died_before_it_could_say_so_is_found(own, sink, store):
-    sink.apply([("close_trial", {"number": 4, "details": "", "time": 2.0, **CLOSED})])
+    with own_run(lines(store), 4, {}) as own:
+        pass
+    ended = {"files": None, "status": "FINISHED", "metrics": {"score": 1.0}, "of_study": {}, "done": "1 of 9"}
+    sink.apply([("close_trial", {"number": 4, "details": "", "time": 2.0, "tags": {}, **ended})])
     sink.abandon_study()
-    assert [run.info.run_id for run in runs().values() if run.data.tags.get("hpo.trial") == "4"] == [own.id]
+    assert [run.info.run_id for run in of_kind(runs(), "trial")] == [own.id]
     assert MlflowClient(store).get_run(own.id).data.params == {"lr": "0.1"}
-
-
-def test_a_second_run_of_a_trial_is_put_below_the_first(own, sink, store):
-    client = MlflowClient(store)
-    experiment = client.get_experiment_by_name("hpo").experiment_id
-    tags = {"hpo.study_id": "s", "hpo.trial": "4", "hpo.kind": "trial"}
-    second = client.create_run(experiment, tags=tags).info.run_id
-    for run_id in (own.id, second):
-        sink.apply([("adopt_run", {"number": 4, "task": None, "run_id": run_id})])
-    assert client.get_run(second).data.tags["mlflow.parentRunId"] == own.id
-    sink.abandon_study()
-    assert len(of_kind(runs(), "trial")) == 1
 
 
 def logging(config):
@@ -256,22 +211,15 @@ def choosing(config):
     mlflow.set_experiment("mine")
 
 
-def silent(config):
-    return config["lr"]
-
-
 @pytest.mark.parametrize(
     ("code", "key", "wanted"),
     [
         ("import mlflow", None, True),
-        ("from mlflow.sklearn import autolog", None, True),
-        ("import mlflows", None, False),
         ("import mlflow\nmlflow.set_experiment('mine')", None, False),
         ("import mlflow", False, False),
         ("import json", True, True),
         (logging, None, True),
         (choosing, None, False),
-        (silent, None, False),
     ],
 )
 def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_path, monkeypatch, code, key, wanted):
@@ -285,9 +233,8 @@ def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_p
         of_script = type(code)(code.__code__, {"mlflow": mlflow, "__name__": "__main__"}, code.__name__)
         objective = replace(study.objective, pickled=PickledFunction.of(of_script, code.__name__))
     track = study.config.track.model_copy(update={"own_lines": key})
-    for section, expected in ((track, wanted), (track.model_copy(update={"name": "none"}), False)):
-        config = study.config.model_copy(update={"track": section})
-        assert (own_lines_of(replace(study, config=config, objective=objective), "s") is not None) == expected
+    config = study.config.model_copy(update={"track": track})
+    assert (own_lines_of(replace(study, config=config, objective=objective), "s") is not None) == wanted
 
 
 def test_a_run_of_its_own_without_mlflow_is_refused(capsys):

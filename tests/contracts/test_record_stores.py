@@ -1,34 +1,22 @@
 """What every store of a record promises. A new store is one line in STORES."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import optuna
 import pytest
 
 from hpo.study.notes import FinalModel, Notes
 from hpo.trials.goal import Goal
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.record import AddedPoint, Ended, Record, memory_record
-from hpo.trials.record.storage import Stored, continue_record, create_record, read_record, sqlite_url
+from hpo.trials.record.storage import Stored, continue_record, create_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
-from tests.studies import REPOSITORY
 
 SPACE = {"layers": [1, 2, 3], "kind": {"choices": [0, False, "a", None]}, "lr": {"low": 1e-5, "high": 1.0, "log": True}}
 POINT = {"layers": 2, "kind": "a", "lr": 0.1 + 0.2}
 GOAL, LAYOUT = Goal({"score": "maximize"}), TaskLayout(folds=2)
-READER = """
-import json, sys
-from tests.contracts.test_record_stores import described, stored
-from hpo.trials.record.storage import read_record
-from pathlib import Path
-print(json.dumps(described(read_record(stored(Path(sys.argv[1]))))))
-"""
 
 
 def stored(folder: Path) -> Stored:
@@ -52,16 +40,15 @@ def restored(record: Record, folder: Path) -> Record:
 
 @dataclass(frozen=True)
 class Store:
-    """How a record is made, and opened again; `is_shared` with other processes, by a file."""
+    """How a record is made, and opened again."""
 
     make: Callable[[Path], Record]
     again: Callable[[Record, Path], Record] = reopened
     has_tables: bool = True
-    is_shared: bool = True
 
 
 STORES = {
-    "memory": Store(lambda _: memory_record(GOAL, LAYOUT), lambda record, _: record, is_shared=False),
+    "memory": Store(lambda _: memory_record(GOAL, LAYOUT), lambda record, _: record),
     "tables": Store(lambda folder: create_record(stored(folder))),
     "public calls": Store(lambda folder: create_record(stored(folder)), has_tables=False),
     "restored": Store(lambda folder: create_record(stored(folder)), restored),
@@ -112,17 +99,6 @@ def test_what_is_read_back_is_what_was_written(store, tmp_path):
     assert described(store.again(record, tmp_path)) == before
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, store in STORES.items() if store.is_shared and store.has_tables])
-def test_a_fresh_process_reads_it_too(name, tmp_path):
-    record = filled(STORES[name].make(tmp_path))
-    before = described(record)
-    STORES[name].again(record, tmp_path).close()
-    command = [sys.executable, "-c", READER, str(tmp_path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert (done.returncode, json.loads(done.stdout or "null")) == (0, before), done.stderr
-
-
 def test_an_interrupted_trial_goes_on_where_it_was(store, tmp_path):
     record = store.again(filled(store.make(tmp_path)), tmp_path)
     record.add_outcome(3, 1, Outcome({"score": 9.0}, []))
@@ -140,16 +116,3 @@ def test_a_note_is_read_as_it_was_written_last(store, tmp_path):
     assert record.read_note("never written") is None
     again = store.again(record, tmp_path)
     assert again.ended == Ended(None, 2.0)
-
-
-def test_what_others_queue_is_returned_once_and_their_trials_are_none_of_its_own(store, tmp_path):
-    record = filled(store.make(tmp_path))
-    before = record.trials()
-    if store.is_shared:
-        theirs = optuna.load_study(study_name="s", storage=stored(tmp_path).url)
-        theirs.enqueue_trial({"layers": 3})
-        record = store.again(record, tmp_path) if store.again is reopened else record
-        assert read_record(stored(tmp_path)).trials() == before
-    queued = [parameters for _, parameters in record.queued()]
-    assert (queued, record.queued()) == ([{"layers": 3}] if store.is_shared else [], [])
-    assert record.trials() == before

@@ -1,19 +1,13 @@
 """The names, metrics and saved views that a tracker sends, without one."""
 
-import colorsys
-import itertools
-import uuid
-
 import pytest
 from mlflow.utils.validation import _validate_metric_name, _validate_param
 
 from hpo.config.study_config import config_from_dict
 from hpo.track.names import mlflow_name
 from hpo.track.tracker import Curve, MlflowTracker
-from hpo.track.views import LARGEST_VIEW, color_of_study, color_of_trial, compared_view, opened, study_views
-from hpo.trials.goal import Goal, finished
-from hpo.trials.table import trials_table
-from hpo.trials.trial import Outcome, TaskLayout, Trial
+from hpo.track.views import opened, study_views
+from hpo.trials.trial import TaskLayout, Trial
 from hpo.workers.training.own_lines import run_name
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import toy_config
@@ -72,15 +66,6 @@ def test_the_spread_over_folds_is_a_metric_next_to_their_mean():
     assert "score_standard_deviation" not in closing_metrics(made_up_trial(0, [0.5]), 1)
 
 
-def test_the_number_of_parameters_is_that_of_the_largest_fold_in_one_metric_and_one_column():
-    outcomes = {index: Outcome({"score": 0.5, "parameters": size}) for index, size in enumerate((700, 900))}
-    goal = Goal({"score": "maximize"})
-    trial = finished(Trial(0, 0, {"a.lr": 0.1}), outcomes, goal)
-    assert trials_table([trial], ["a.lr"], goal, TaskLayout(2)).num_parameters.tolist() == [900]
-    assert (trial.num_parameters, closing_metrics(trial, 2)["num_parameters"]) == (900, 900)
-    assert Trial(0, 0, {}).num_parameters is None
-
-
 @pytest.mark.parametrize("count", [1, 2, 30])
 def test_a_view_fits_into_a_tag_whatever_the_names(count):
     columns = [f"{place}{'n' * 190}" for place in range(count)]
@@ -89,32 +74,6 @@ def test_a_view_fits_into_a_tag_whatever_the_names(count):
     for view in study_views("1", "s", 0.0, table, "r" * 32).values():
         assert len(view) <= 5000
         assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
-
-
-def test_a_view_of_several_studies_has_room_for_hundreds_of_trials_and_no_column_twice():
-    keys = [f"training.hyperparameter_{place}" for place in range(20)]
-    table = {"metrics": ["score"], "direction": "minimize", "flags": ["hpo.study"], "keys": keys}
-    table |= {"others": ["amount"], "curves": ["fold_0/score"]}
-    run_ids = [uuid.uuid4().hex for _ in range(600)]
-    view = compared_view("a, b: trials", 0.0, table, run_ids)
-    assert len(view) <= LARGEST_VIEW
-    state = opened(view)
-    assert all(run_id in state["searchFilter"] for run_id in run_ids)
-    assert state["selectedColumns"][:3] == ["metrics.`score`", "tags.`hpo.study`", f"params.`{keys[0]}`"]
-    assert len(set(state["columnOrder"])) == len(state["columnOrder"])
-
-
-def hue_of(color):
-    return colorsys.rgb_to_hls(*(int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)))[0]
-
-
-def test_the_trials_of_a_study_are_shades_of_its_color_and_other_studies_have_other_hues():
-    studies = [color_of_study(place) for place in range(6)]
-    for one, other in itertools.combinations(map(hue_of, studies), 2):
-        assert min(abs(one - other), 1 - abs(one - other)) > 0.08
-    shades = {color_of_trial(studies[0], number) for number in range(20)}
-    assert len(shades) == 20
-    assert all(abs(hue_of(shade) - hue_of(studies[0])) < 0.02 for shade in shades)
 
 
 @pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])

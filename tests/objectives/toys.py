@@ -58,10 +58,6 @@ def text_score(task):
     return {"score": "0.5"}
 
 
-def not_a_number(task):
-    return {"score": float("nan")}
-
-
 def raises(task):
     raise ValueError("no luck\ntoday")
 

@@ -25,6 +25,7 @@ LIBRARYS = {"tpe": ("optuna",), "gp": ("optuna", "torch", "scipy"), "cma_es": ("
 
 OBJECTIVE = "tests.contracts.revisions.worlds"
 SCRIPTED = {"name": "scripted"}
+_EXACT = ("number", "round", "amount", "continues", "trained", "state", "score", "excess", "cost")
 _FRONT = {"metrics": {"score": "maximize", "size": "minimize"}}
 _LIMITS = {"limits": {"latency": 8.0}}
 _LARGE = {
@@ -133,11 +134,9 @@ def _prepared(tree):
 def rows(trials, winner):
     """Return trials as rows of JSON: all that decides and follows from them, but what is measured."""
     return [
-        {
-            "number": trial.number, "round": trial.round, "point": dict(trial.point), "amount": trial.amount,
-            "continues": trial.continues, "trained": trial.trained, "learned": list(trial.learned),
-            "state": trial.state, "score": trial.score, "other_losses": list(trial.other_losses),
-            "excess": trial.excess, "cost": trial.cost, "wins": winner is not None and winner.number == trial.number,
+        {name: getattr(trial, name) for name in _EXACT} | {
+            "point": dict(trial.point), "learned": list(trial.learned), "other_losses": list(trial.other_losses),
+            "wins": winner is not None and winner.number == trial.number,
             "outcomes": {
                 str(index): {"metrics": dict(one.metrics), "curve": [dict(point) for point in one.curve],
                              "units": one.units, "stopped": one.stopped, "error": one.error}

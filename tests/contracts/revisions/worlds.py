@@ -5,12 +5,15 @@ import json
 import math
 
 import numpy as np
+from toy_data import describe_data
 
 from hpo.engine.strategies.strategy import Settings as StrategySettings
 from hpo.engine.strategies.strategy import generator
 from hpo.trials.space.dimensions import Range
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Proposal
+
+__all__ = ["describe_cost", "describe_data", "seeded", "smooth"]
 
 CONTINUES = True
 FULL = 4
@@ -56,12 +59,6 @@ def describe_cost(config):
     """Return what a unit costs: another for each width."""
     width = config["toy"]["width"]
     return 1.0 + (width if isinstance(width, int) else 4) / 16
-
-
-def describe_data(config):
-    """Return what there is to split."""
-    labels, digests = [place % 3 for place in range(90)], [f"{place:04x}" for place in range(90)]
-    return {"name": "toy", "source": "made up", "size": 90, "labels": labels, "digests": digests}
 
 
 class Scripted:

@@ -65,10 +65,3 @@ def test_what_callbacks_do_makes_the_same_trials(name, seed, slots, order, dies_
     calls = [*disturbed.calls]
     assert disturbed.run(TRIALS, slots, order).calls == calls, "what has ended makes no calls"
     assert alone.is_over(TRIALS + 1) == (last is None and len(alone.record.trials()) < TRIALS)
-
-
-def test_of_a_study_that_had_none_it_is_called_with_what_ends_from_then_on():
-    steered = Steered(World(3), "evolutionary")
-    run(steered.world, steered.rules, 6, 1, 0, steered.record)
-    steered.run(9)
-    assert steered.calls == [number for number in range(len(steered.record.trials())) if number >= 6]

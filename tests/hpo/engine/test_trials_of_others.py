@@ -2,14 +2,12 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 
-import hpo
 from hpo.errors import StudyError
 from hpo.trials.goal import Goal
 from hpo.trials.record.optuna_tables import Tables
@@ -18,10 +16,9 @@ from hpo.trials.record.storage import Stored, continue_record, create_record, re
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.hpo.cli.commands import refused
-from tests.studies import report_again, run_toy, toy_config
+from tests.studies import run_toy, toy_config
 
 SPACE = space_from_dict({"layers": [1, 2, 3]})
-FEW, ALL = 5, 12
 
 
 @pytest.fixture
@@ -83,70 +80,9 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert (there[1].state, there[3].state) == (TrialState.RUNNING, TrialState.WAITING)
 
 
-@pytest.mark.usefixtures("way")
-def test_trials_copied_from_another_study_of_ours_are_none_of_ours(study, tmp_path):
-    """With numbers that we have already, that we have not yet, and that come between."""
-    other = replace(study, url=sqlite_url(tmp_path / "other.db"), name="other")
-    created(other, 9.0, 9.0, 9.0).close()
-    record = created(study, 0.5)
-    in_optuna(study).add_trials(in_optuna(other).trials)
-    opened(record, 2, 0.6)
-    before = record.trials()
-    assert read_record(study).trials() == before
-    record.close()
-    record = continue_record(study)
-    assert record.trials() == before
-    assert opened(record, 3, 0.7).number == 2
-    record.close()
-    assert [trial.score for trial in read_record(study).trials()] == [0.5, 0.6, 0.7]
-
-
-@pytest.mark.parametrize("state", ["COMPLETE", "FAIL"])
-def test_a_result_that_another_program_writes_of_our_running_trial_is_replaced_by_its_own(study, state, caplog):
-    record = created(study, 0.5)
-    running = [opened(record, layers) for layers in (2, 3)]
-    before = record.trials()
-    for trial in running:
-        value = {"values": 123.0} if state == "COMPLETE" else {}
-        in_optuna(study).tell(trial.number, state=TrialState[state], **value)
-    assert read_record(study).trials() == before
-    record.add_outcome(1, 0, Outcome({"score": 0.6}, []))
-    assert ("wrote a result of trial 1; the search replaced it" in caplog.text) == (state == "COMPLETE")
-    record.close()
-    record = continue_record(study)
-    assert [trial.score for trial in record.trials()] == [0.5, 0.6, None]
-    record.add_outcome(2, 0, Outcome({"score": 0.7}, []))
-    record.close()
-    assert [trial.values for trial in in_optuna(study).trials] == [[0.5], [0.6], [0.7]]
-
-
-def test_trials_that_come_while_a_search_runs_are_reported_at_its_end(study, caplog):
-    record = created(study, 0.5)
-    in_optuna(study).add_trial(create_trial(value=9.0))
-    assert not caplog.text
-    record.close()
-    assert caplog.text.count("these trials are ignored (Optuna's numbers: 1)") == 1
-
-
-@pytest.mark.slow
-def test_a_search_goes_on_and_is_reported_and_exported_as_if_they_were_not_there(tmp_path, caplog):
-    folder, config = tmp_path / "study", toy_config("evolutionary")
-    run_toy(folder, toy_config("evolutionary", trials=FEW))
-    url = sqlite_url(folder / "study.db")
-    theirs = optuna.load_study(study_name="toy", storage=url)
-    theirs.tell(theirs.ask(), 1e9)
-    theirs.ask()
-    undisturbed = run_toy(tmp_path / "undisturbed", config)
-    assert run_toy(folder, config) == undisturbed
-    report_again(folder, config, has_page=False)
-    assert caplog.text.count("(Optuna's numbers: 5, 6)") == 2
-    assert hpo.load(folder).export(f"sqlite:///{tmp_path}/other.db").trials == ALL
-    assert optuna.load_study(study_name="toy", storage=f"sqlite:///{tmp_path}/other.db").best_value < 1e9
-
-
 @pytest.mark.slow
 def test_the_record_of_a_study_is_not_imported_and_what_to_do_is_said(capsys):
-    run_toy(Path("runs/toy"), toy_config("random", trials=FEW))
+    run_toy(Path("runs/toy"), toy_config("random", trials=5))
     for name in ("toy", "other"):
         line = refused(capsys, "import", name, "--optuna", sqlite_url(Path("runs/toy/study.db")))
         assert "runs/toy/study.db is the record of the study runs/toy" in line
@@ -160,15 +96,6 @@ def continued(study, tmp_path):
     record = continue_record(study)
     opened(record, 3, 0.3)
     return record, tmp_path / "study.db", backup_path(tmp_path / "study.db").read_bytes()
-
-
-def test_a_record_that_cannot_be_read_is_not_backed_up(continued, caplog):
-    record, path, backup = continued
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE trial_user_attributes SET value_json = '\"x\"' WHERE key = 'fold_0'")
-    record.close()
-    assert "cannot be backed up" in caplog.text
-    assert backup_path(path).read_bytes() == backup
 
 
 def test_a_record_that_has_lost_a_trial_replaces_no_backup(continued, study, caplog):

@@ -10,12 +10,10 @@ from hpo.engine.schedule.clock import Clock, Event, Key
 from hpo.engine.schedule.scheduler import Scheduler
 from hpo.engine.strategies import make_strategy
 from hpo.errors import StudyError
-from hpo.testing.simulated_tasks import NOTHING, AnyOrder, World, empty_record, run
+from hpo.testing.simulated_tasks import AnyOrder, World, run
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.trial import Outcome, Proposal, Trial
-from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.tasks import Task
+from hpo.trials.trial import Proposal, Trial
 from tests.hpo.engine.made import rules_of
 from tests.studies import shipped
 
@@ -125,37 +123,12 @@ def test_a_strategy_that_proposes_nothing_is_asked_again_when_more_is_known():
     assert asked == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
 
 
-def scheduler_of(record, cost_of, num_trials=1, lanes=1, order="clock"):
-    rules = rules_of(make_strategy(shipped("random"), SPACE, 0), lanes, order=order)
-    return Scheduler(rules(lambda trial: [Task(trial.number, 0, NOTHING)], cost_of), record, num_trials)
-
-
 @pytest.mark.parametrize("order", ["clock", "free"])
 def test_a_cost_that_changes_is_refused(order):
     costs = iter([1.0, 1.0, 2.0, 3.0])
     rules = rules_of(make_strategy(shipped("random"), SPACE, 0), 2, order=order)
     with pytest.raises(StudyError, match="trial 1: describe_cost now returns 3, but the record holds 2"):
         run(World(0), lambda tasks_of, _: rules(tasks_of, lambda _: next(costs)), 5, slots=2)
-
-
-def test_a_second_attempt_that_reports_less_does_not_turn_the_clock_back():
-    record = empty_record(World(0))
-    scheduler = scheduler_of(record, lambda _: 1.0)
-    (key,) = scheduler.advance()
-    task = scheduler.task(key)
-    for units in (1.0, 2.0, 3.0):
-        scheduler.take(TaskReport(task, point={}, units=units, goes_on=True))
-    scheduler.take(TaskReport(task, outcome=Outcome({"score": 1.0}, units=2.0)))
-    assert list(scheduler.advance()) == []
-    assert record.trials()[0].outcomes[0].units == scheduler.events[-1].units == 3.0
-
-
-def test_an_interrupted_trial_keeps_the_cost_that_it_was_planned_with():
-    """So an allowed change of the configuration can be continued with."""
-    record = empty_record(World(0))
-    (key,) = scheduler_of(record, lambda _: 1.0).advance()
-    assert list(scheduler_of(record, lambda _: 2.0).advance()) == [key]
-    assert record.trials()[0].cost == 1.0
 
 
 @settings(max_examples=20)

@@ -1,11 +1,8 @@
-"""Races of folds: who is clearly behind, with one metric and several, against the rule written out."""
-
-import statistics
+"""Races of folds: who is clearly behind, with one metric and several."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from hpo.engine.schedule.stopping import Race, StopRule
 from hpo.engine.strategies import make_strategy
@@ -24,7 +21,6 @@ GOALS = {
     "one": Goal({"a": "minimize"}), "one limited": Goal({"a": "minimize"}, LIMITS),
     "two": Goal(TWO), "two limited": Goal(TWO, LIMITS),
 }  # fmt: skip
-VALUES = st.fixed_dictionaries({name: st.lists(st.integers(0, 9), min_size=4, max_size=4) for name in "abc"})
 
 
 def trial(number, values, goal, tasks=4):
@@ -33,51 +29,41 @@ def trial(number, values, goal, tasks=4):
     return finished(whole, outcomes, goal) if tasks == 4 else Trial(number, number, {"x": number}, outcomes)
 
 
-def is_above(differences):
-    """Return whether all are above 0, and their mean is by a t-test."""
-    if min(differences) <= 0:
-        return False
-    return len(set(differences)) == 1 or stats.ttest_1samp(differences, 0, alternative="greater").pvalue < LEVEL
+EQUAL = dict.fromkeys("abc", [1] * 4)
+WORSE = {"a": [2, 3, 4]}
 
 
-def losses(values, goal):
-    """Return the losses on the first three tasks, by metric."""
-    return [[(-1 if way == "maximize" else 1) * v for v in values[name][:3]] for name, way in goal.metrics.items()]
+@pytest.mark.parametrize(
+    ("goal", "own", "expected"),
+    [
+        # Worse on each task, by a t-test.
+        ("one", WORSE, True),
+        ("one", {"a": [2, 2, 2]}, True),
+        ("one", {"a": [2, 1, 4]}, False),
+        ("one", {"a": [2, 2, 90]}, False),
+        ("one", {}, False),
+        # Beyond a limit in the same way.
+        ("one limited", {"c": [7, 8, 9]}, True),
+        ("one limited", {"c": [5, 8, 9]}, False),
+        # Of several metrics in all in which they differ.
+        ("two", WORSE, True),
+        ("two", WORSE | {"b": [0, -1, -2]}, True),
+        ("two", WORSE | {"b": [2, 3, 4]}, False),
+    ],
+)
+def test_a_trial_is_behind_where_a_rival_is_better_with_certainty_in_all_in_which_they_differ(goal, own, expected):
+    """The rival has 1 in all of them."""
+    race = Race(3, LEVEL, GOALS[goal])
+    rivals = race.add_rival({}, trial(0, EQUAL, GOALS[goal]))
+    assert race.is_behind(trial(9, EQUAL | own, GOALS[goal], tasks=3), rivals) == expected
 
 
-def is_behind(own, others, goal):
-    """Return it by the rule, from all that is known."""
-    kept = [each for each in others if not goal.limits or statistics.fmean(each["c"]) <= 6]
-    means = [tuple(map(statistics.fmean, losses(each, goal))) for each in kept]
-
-    def dominates(one, other):
-        return one != other and all(x <= y for x, y in zip(one, other, strict=True))
-
-    # Of those with equal means the first.
-    rivals = [
-        each
-        for place, each in enumerate(kept)
-        if not any(dominates(other, means[place]) for other in means) and means.index(means[place]) == place
-    ]
-    if rivals and goal.limits and is_above([value - 6 for value in own["c"][:3]]):
-        return True
-    for rival in rivals:
-        pairs = zip(losses(own, goal), losses(rival, goal), strict=True)
-        differences = [[x - y for x, y in zip(*pair, strict=True)] for pair in pairs]
-        different = [each for each in differences if any(each)]
-        if different and all(map(is_above, different)):
-            return True
-    return False
-
-
-@pytest.mark.parametrize("goal", GOALS)
-@settings(max_examples=40)
-@given(others=st.lists(VALUES, max_size=6), own=VALUES)
-def test_a_trial_is_behind_where_a_rival_is_better_with_certainty_in_all_in_which_they_differ(goal, others, own):
-    race, rivals = Race(3, LEVEL, GOALS[goal]), {}
-    for number, values in enumerate(others):
-        rivals = race.add_rival(rivals, trial(number, values, GOALS[goal]))
-    assert race.is_behind(trial(99, own, GOALS[goal], tasks=3), rivals) == is_behind(own, others, GOALS[goal])
+def test_a_rival_counts_within_the_limits_alone():
+    goal = GOALS["one limited"]
+    race = Race(3, LEVEL, goal)
+    for size, expected in ((9, False), (6, True)):
+        rivals = race.add_rival({}, trial(0, EQUAL | {"c": [size] * 4}, goal))
+        assert race.is_behind(trial(9, EQUAL | WORSE, goal, tasks=3), rivals) == expected
 
 
 @pytest.mark.parametrize("goal", GOALS)

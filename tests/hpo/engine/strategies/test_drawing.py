@@ -16,18 +16,18 @@ RANGE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 
 
 class Proposing:
-    """Proposes an untried point at some of its calls, the first point at all others."""
+    """Proposes an untried point at its first call, the same point at all others."""
 
-    def __init__(self, *new):
-        self.new, self.calls = new, 0
+    def __init__(self):
+        self.calls = 0
 
     def __call__(self):
         self.calls += 1
-        return {"a": self.calls if self.calls in self.new else 0, "b": 0}
+        return {"a": 0, "b": 0}
 
 
-def untried(tried, count, propose, **more):
-    points = draw_untried(PLANE, np.random.default_rng(0), tried, count, propose, **more)
+def untried(tried, count, propose):
+    points = draw_untried(PLANE, np.random.default_rng(0), tried, count, propose)
     assert len({point_key(point) for point in points}) == len(points)
     return points
 
@@ -43,13 +43,6 @@ def test_untried_points_are_all_found_however_few_are_left():
     tried = [point_key(point) for point in PLANE.points()][:-3]
     points = untried(tried, 10, Proposing())
     assert sorted((p["a"], p["b"]) for p in points) == [(39, 37), (39, 38), (39, 39)]
-
-
-@pytest.mark.parametrize(("new", "calls"), [((), 5), ((3, 8), 13), ((5, 10, 15, 20), 20)])
-def test_patience_counts_unusable_candidates_in_a_row(new, calls):
-    propose = Proposing(*new)
-    assert len(untried([point_key({"a": 0, "b": 0})], 4, propose, patience=5)) == 4
-    assert propose.calls == calls
 
 
 def known(count, best=0.9):
@@ -80,10 +73,3 @@ def test_what_failed_and_what_is_running_is_kept_away_from():
     failures = [ended(100 + k, {"x": x}, None, amount=1) for k, x in enumerate(np.linspace(0.91, 0.99, 9).tolist())]
     assert np.mean(drawn(history.extended(failures), 100) > 0.905) < np.mean(drawn(history, 100) > 0.905)
     assert min(abs(drawn(history, 20, pending=[Trial(200, 0, {"x": 0.93})]) - 0.93)) > 0.001
-
-
-def test_where_a_low_rung_misleads_a_high_one_with_enough_points_decides():
-    low = [ended(n, {"x": x}, abs(x - 0.1), amount=1) for n, x in enumerate(np.linspace(0.0, 1.0, 40).tolist())]
-    high = [ended(100 + k, {"x": x}, abs(x - 0.9), amount=9) for k, x in enumerate((0.05, 0.1, 0.3, 0.6, 0.75, 0.85))]
-    near = [np.mean(drawn(History(trials)) > 0.5) for trials in (low, [*low, *high])]
-    assert near[0] < 0.25 < 0.5 < near[1]

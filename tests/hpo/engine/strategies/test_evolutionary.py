@@ -5,7 +5,8 @@ import pytest
 
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.preselection import Preselection
-from hpo.trials.goal import Goal, Limit
+from hpo.testing.strategies import play
+from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Trial
@@ -77,11 +78,8 @@ def test_steps_are_gaussian_in_a_range_and_otherwise_mostly_short():
 
 def test_it_finds_the_best_point_of_a_bowl_sooner_than_it_could_try_them_all():
     strategy = make({key: [*range(10)] for key in "abc"}, population=10, surviving=0.3)
-    points = []
-    while len(points) < 150:
-        history = history_of(points, [sum((v - 7) ** 2 for v in p.values()) for p in points])
-        points += strategy.propose(history, [])
-    assert history.best().loss == 0
+    history = play(strategy, 21, lambda point: float(sum((value - 7) ** 2 for value in point.values())))
+    assert (len(history) <= 150, history.best().loss) == (True, 0)
 
 
 def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_for():
@@ -107,16 +105,6 @@ def test_candidates_near_pending_points_count_for_less():
     assert spreads.most_promising(History(), next_to, [near, far, other], 2) == [other, far]
 
 
-def test_what_trials_beyond_a_limit_say_of_the_loss_counts():
-    """All that is known of small `b`, where the limit is kept, is that one value of `a`."""
-    space = space_from_dict({"a": [*range(9)], "b": [*range(9)]})
-    points = [{"a": 4, "b": 0}, *({"a": a, "b": 6} for a in range(9))]
-    values = [{"loss": abs(point["a"] - 7), "size": point["b"]} for point in points]
-    history = history_of(points, values, Goal({"loss": "minimize"}, (Limit("size", 5),)))
-    worse, better = {"a": 1, "b": 2}, {"a": 7, "b": 2}
-    assert Preselection(space).most_promising(history, [], [worse, better], 1) == [better]
-
-
 def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_most_to_the_front():
     """One end of the front is known well, and the middle is empty; all lie on the same plane."""
     space = space_from_dict({"a": [*range(21)], "b": [*range(21)]})
@@ -132,16 +120,11 @@ def test_fewer_trials_fail_than_at_random(name):
     """A half of the space cannot be trained, and there it would be best."""
     space = space_from_dict({"a": {"low": 0.0, "high": 1.0}, "b": {"low": 0.0, "high": 1.0}})
 
-    def failed(settings, seed):
-        strategy, points, losses = make_strategy(settings, space, seed), [], []
-        while len(points) < 60:
-            points += strategy.propose(history_of(points, losses), [])
-            sums = [point["a"] + point["b"] for point in points]
-            losses = [None if each > 1 else -each for each in sums]
-        return losses.count(None)
+    def loss_of(point):
+        return None if sum(point.values()) > 1 else -sum(point.values())
 
-    ours = sum(failed(shipped(name), seed) for seed in range(5))
-    assert ours < sum(failed(shipped("random"), seed) for seed in range(5)) / 1.5
+    histories = [play(make_strategy(shipped(name), space, seed), 50, loss_of) for seed in range(5)]
+    assert np.mean([trial.state == "failed" for history in histories for trial in history]) < 0.5 / 1.5
 
 
 def test_the_first_points_of_a_dimension_with_a_default_are_around_it():

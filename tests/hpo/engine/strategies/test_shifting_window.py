@@ -37,7 +37,6 @@ def known(*pairs, key="width"):
         (WIDTHS, {}, [(16, 3.0), (64, 1.0), (32, 2.0)], (32, 64, 128)),
         # Clipped to the range.
         (WIDTHS, {}, [(4, 0.0), (32, 1.0)], (4, 8, 16)),
-        (WIDTHS, {}, [(256, 0.0), (32, 1.0)], (64, 128, 256)),
         (WIDTHS, {}, [(128, 0.0), (32, 1.0)], (64, 128, 256)),
         # The lower middle first, or the default, or `start`.
         ([1, 2, 3, 4, 5, 6], {}, [], (2, 3, 4)),
