@@ -2,18 +2,12 @@
 
 import pytest
 import torch
-from pydantic import ValidationError
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from model.config.whole import parse
 from model.data.batches import Ragged, batches_by_length, shuffled_batches
 from model.networks.roles import LinearHead
 from model.networks.transformer.feed_forward import FeedForward
 from model.tasks import cross_entropy
 from model.tasks.cross_entropy import NO_TARGET
-from model.training.compiled import CompiledForward
-from tests.model.conftest import of, run, small
 from tests.model.test_every_shape import CPU, FAMILIES, NoWaiting, build, loss_and_gradients, update_of
 
 PACKED = pytest.mark.parametrize("data", ["text_classification", "tagging", "translation"])
@@ -52,7 +46,7 @@ def test_batches_by_length_pad_less_than_shuffled_ones_and_mix_lengths():
     assert 2 < sum(spread) / len(spread) < 10
 
 
-def test_sequences_are_padded_at_their_end_or_laid_end_to_end():
+def test_sequences_are_padded_at_their_end_or_laid_end_to_end_unless_all_are_of_one_length():
     padded, mask = SEQUENCES.gather(torch.tensor([2, 0, 1]))
     assert padded.tolist() == [[5, 6, 0], [1, 2, 3], [4, 0, 0]]
     assert mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
@@ -60,17 +54,8 @@ def test_sequences_are_padded_at_their_end_or_laid_end_to_end():
     assert tokens.tolist() == [[5, 6, 1, 2, 3, 4]]
     assert packing.positions.tolist() == [0, 1, 0, 1, 2, 0]
     assert torch.equal(packing.pad(tokens), padded)
-    assert torch.equal(packing.attention_mask, mask)
-    assert torch.equal(packing.pack(padded), tokens)
-
-
-def test_sequences_of_one_length_need_neither_padding_nor_packing_and_targets_are_one_place_on():
     tokens, packing = SEQUENCES.pack(torch.tensor([0, 0]), CPU)
     assert (tokens.tolist(), packing) == ([[1, 2, 3], [1, 2, 3]], None)
-    assert SEQUENCES.gather(torch.tensor([1, 1]))[1] is None
-    pair = torch.tensor([0, 2])
-    assert SEQUENCES.pack(pair, CPU, without_last=True)[0].tolist() == [[1, 2, 5]]
-    assert SEQUENCES.pack(pair, CPU, without_first=True)[0].tolist() == [[2, 3, 6]]
 
 
 def packed_equals_padded(task, encoded, network, indices=None):
@@ -115,31 +100,6 @@ def test_no_layer_computes_padding_of_a_packed_batch_and_its_step_never_waits_fo
         update_of(config, task, encoded, network)([torch.arange(1), torch.arange(1, len(encoded))], 0.001)
 
 
-@pytest.mark.parametrize("recomputes", [False, True])
-def test_a_packed_training_has_the_curve_of_the_shuffled_one(fold, reviews, recomputes):
-    given = {"data__path": str(reviews), "data__min_count": 1, "model__dropout": 0.0, "training__batch_size": 16}
-    curves = [
-        run(fold(small("text_classification", **given, **of("training", training)), size=60))[0]
-        for training in ({}, {"batching": "packed", "activation_checkpointing": recomputes})
-    ]
-    for shuffled, packed in zip(*curves, strict=True):
-        for name in ("train_loss", "loss"):
-            assert packed[name] == pytest.approx(shuffled[name], rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("data", "family", "message"),
-    [
-        ("text_classification", "recurrent", "Transformer's attention"),
-        ("digits", "transformer", "needs padding; choose 'shuffled'"),
-        ("language_modelling", "transformer", "needs padding; choose 'shuffled'"),
-    ],
-)
-def test_packed_is_refused_where_it_has_no_effect(data, family, message):
-    with pytest.raises(ValidationError, match=message):
-        parse(small(data, family, training__batching="packed"))
-
-
 @TOKENS
 @pytest.mark.parametrize("family", FAMILIES)
 def test_chunks_of_logits_have_the_loss_and_gradients_of_the_whole(data, family, monkeypatch):
@@ -152,34 +112,16 @@ def test_chunks_of_logits_have_the_loss_and_gradients_of_the_whole(data, family,
         torch.testing.assert_close(loss_and_gradients(task, encoded, network), whole, rtol=1e-10, atol=1e-10)
 
 
-class LargestWithClasses(TorchDispatchMode):
-    """Notes the most rows of a tensor whose last size is that of the vocabulary, whatever made it."""
-
-    rows = 0
-
-    def __init__(self, classes):
-        super().__init__()
-        self.classes = classes
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, torch.Tensor) and tensor.ndim > 1 and tensor.shape[-1] == self.classes:
-                self.rows = max(self.rows, tensor.numel() // self.classes)
-        return result
-
-
 @TOKENS
 def test_no_more_logits_than_the_limit_exist_at_once(data, monkeypatch):
-    # Narrow, since the head's transposed weights have as many rows as the network is wide.
-    _, task, encoded, network = build(data, model__d_model=2, model__num_heads=1)
-    classes, rows = network.head.own.out_features, []
-    for limit in (2**26, 3 * classes):
+    _, task, encoded, network = build(data)
+    loss_of, rows = cross_entropy.summed_cross_entropy, []
+    monkeypatch.setattr(cross_entropy, "summed_cross_entropy", lambda *of: rows.append(len(of[0])) or loss_of(*of))
+    for limit in (2**26, 3 * network.head.own.out_features):
         monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
-        with LargestWithClasses(classes) as largest:
-            loss_and_gradients(task, encoded, network)
-        rows.append(largest.rows)
-    assert rows[0] > rows[1] == 3
+        loss_and_gradients(task, encoded, network)
+    whole, *chunks = rows
+    assert (max(chunks), sum(chunks)) == (3, whole)
 
 
 def test_many_predictions_have_finite_gradients_in_float16(monkeypatch):
@@ -195,16 +137,3 @@ def test_many_predictions_have_finite_gradients_in_float16(monkeypatch):
     # Every prediction is wrong, and sure of it: the softmax less the target is (-1, 1).
     torch.testing.assert_close(head.weight.grad, torch.tensor([[-8.0, -8.0], [8.0, 8.0]]), rtol=1e-3, atol=0)
     torch.testing.assert_close(decoded.grad, torch.full((1, 20_000, 2), 2 / 20_000), rtol=1e-3, atol=0)
-
-
-@TOKENS
-def test_an_evaluation_of_a_compiled_network_in_half_precision_takes_chunks_too(data, monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda forward, **_: forward)
-    config, task, encoded, network = build(data, training__compile=True)
-    batch, losses = task.batch(encoded, torch.arange(len(encoded)), CPU), []
-    for limit in (2**26, 100):
-        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
-        forward = CompiledForward(network, config.training)
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), forward.in_use():
-            losses.append(float(task.loss(network.eval(), batch, 0.0).cross_entropy))
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5)

@@ -26,26 +26,17 @@ def test_a_wrong_value_is_refused_under_its_full_key(key, value):
     assert fault(compose(**{key.replace(".", "__"): value}))[0] == key
 
 
-def test_a_missing_key_is_refused_under_its_full_key():
-    config = compose()
-    del config["training"]["lr"]
-    assert fault(config)[0] == "training.lr"
-
-
 DIGITS, TEXTS, TAGS = ("digits", "encoder"), ("text_classification", "recurrent_encoder"), ("tagging", "encoder")
 LANGUAGE, PAIRS = ("language_modelling", "decoder"), ("translation", "encoder_decoder")
 RECURRENT = ("generated", "recurrent_encoder_decoder")
 MUP = {"parametrization": "mup"}
 # What is given of `model` or `data`, and of `training`; and the keys of the rule, `model.` where they have no group.
 RULES = [
-    (DIGITS, {"num_heads": 5}, {}, "d_model num_heads"),
     (DIGITS, {"positions": "rotary", "key_width": 7}, {}, "key_width positions"),
     (DIGITS, {"num_key_heads": 3}, {}, "num_key_heads num_heads"),
-    (DIGITS, {"num_key_heads": 8}, {}, "num_key_heads num_heads"),
     (TEXTS, {"pooling": "first", "bidirectional": False}, {}, "pooling bidirectional"),
     (TAGS, {"pooling": "max"}, {}, "pooling data.name"),
     (("digits", "convolutional_encoder"), {"filter_width": 4}, {}, "filter_width shape"),
-    (("generated", "convolutional_encoder_decoder"), {"filter_width": 4}, {}, "filter_width shape"),
     (RECURRENT, {"attention": "none", "input_feeding": True}, {}, "input_feeding attention"),
     (RECURRENT, {"attention": "none", "bridge": "zero"}, {}, "bridge attention"),
     (RECURRENT, {"attention": "none", "attend": "before"}, {}, "attend attention"),
@@ -55,18 +46,17 @@ RULES = [
     (RECURRENT, {"reverse_source": True, "bidirectional": True}, {}, "reverse_source bidirectional"),
     (RECURRENT, {"hidden_width": 7}, {}, "hidden_width bidirectional"),
     (RECURRENT, {"tied_embeddings": True, "d_model": 4}, {}, "tied_embeddings d_model hidden_width"),
-    # Where they go token by token, in and outside of attention.
     (RECURRENT, {"attend": "before"}, {"compile": True}, "training.compile attend input_feeding"),
-    (RECURRENT, {"input_feeding": True}, {"compile": True}, "training.compile attend input_feeding"),
-    (LANGUAGE, MUP, {"optimizer": "sgd"}, "parametrization training.optimizer training.l1"),
     (LANGUAGE, MUP, {"l1": 0.1}, "parametrization training.optimizer training.l1"),
     (LANGUAGE, MUP | {"num_heads": 5, "d_model": 40}, {}, "base.d_model base.feed_forward_width"),
     (LANGUAGE, {"gain_rate": 2.0}, {}, "gain_rate parametrization"),
-    (LANGUAGE, {"embedding_rate": 2.0}, {}, "embedding_rate parametrization"),
     (DIGITS, {}, {"momentum": 0.9}, "training.momentum training.optimizer"),
     (DIGITS, {}, {"nesterov": True}, "training.nesterov training.momentum"),
     (DIGITS, {}, {"precision": "tf32", "device": "cpu"}, "training.precision training.device"),
     (DIGITS, {}, {"deterministic": True, "device": "cpu"}, "training.deterministic training.device"),
+    (DIGITS, {}, {"batching": "packed"}, "training.batching data.name"),
+    (TEXTS, {}, {"batching": "packed"}, "training.batching model.family"),
+    (LANGUAGE, {"data__tokens": "subwords", "data__max_size": 255}, {}, "data.max_size data.tokens"),
     (DIGITS, {}, {"decay_fraction": 0.2}, "training.decay_fraction training.schedule"),
     (DIGITS, {}, {"schedule": "wsd", "warmup_fraction": 0.9}, "training.warmup_fraction training.decay_fraction"),
     (PAIRS, {"data__format": "aligned"}, {}, "data.source_ending data.target_ending data.format"),
@@ -84,12 +74,6 @@ def test_a_rule_between_keys_names_them_all(names, given, training, keys):
     groups = ("data.", "model.", "training.")
     assert error["type"] == "cross_field"
     assert error["ctx"]["keys"] == [key if key.startswith(groups) else f"model.{key}" for key in keys.split()]
-
-
-def test_heads_may_not_divide_the_width_and_a_filter_may_be_even_where_that_works():
-    """Where both head widths are given, and in a decoder."""
-    objective.check(compose(model__num_heads=5, model__key_width=7, model__value_width=3))
-    objective.check(compose("language_modelling", "convolutional_decoder", data__path="a", model__filter_width=4))
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from model import objective
 from model.config.whole import parse
 from model.data.readers.source import read_examples
-from model.data.tokens.subwords import RESERVED, ByteSubwords, Subwords
+from model.data.tokens.subwords import RESERVED, ByteSubwords
 from model.data.tokens.tokens import learn_tokens, tokens_from_dict
 from model.data.tokens.unknown import UnknownTokens
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
@@ -37,7 +36,6 @@ def write(path, content):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.csv", 'text,label\n"one, two",x\nthree,y\n'),
         ("a.csv", '"one, two",x\nthree,y\n'),
         ("a.csv", "text;label\none, two;x\nthree;y\n"),
         ("a.csv", '\ufefftext,label\r\n"one, two",x\r\nthree,y\r\n'),
@@ -52,12 +50,6 @@ def test_the_same_examples_come_out_of_every_format(tmp_path, name, content):
     described = describe(write(tmp_path / name, content))
     assert (described["labels"], described["parts"]) == (["x", "y"], None)
     assert described["digests"] == describe(write(tmp_path / "b.tsv", "one, two\tx\nthree\ty\n"))["digests"]
-
-
-def test_columns_are_chosen_by_name_or_by_number(tmp_path):
-    path = write(tmp_path / "a.csv", "who,what,kind\nme,one,x\nyou,two,y\n")
-    named = describe(path, text_column="what", label_column="kind")
-    assert named["digests"] == describe(path, text_column=1, label_column=2, header=True)["digests"]
 
 
 def test_separate_files_are_numbered_train_validation_test(tmp_path):
@@ -75,7 +67,6 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
-        ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
         ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
         ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' .*0\.5"),
@@ -103,8 +94,7 @@ def test_the_sources_and_targets_that_a_training_cuts_are_counted_before(tmp_pat
     texts = ["a", *(" ".join(["\u0130stanbul"] * length) for length in (1, 2, 2, 3, 5))]
     splits = {"train": texts, "validation": texts[2:5], "test": ["a b c d e f g h"]}
     for part, rows in splits.items():
-        lines = (f"{text}, {place}\t{text} {place}\n" for place, text in enumerate(rows))
-        write(tmp_path / f"{part}.tsv", "".join(lines))
+        write(tmp_path / f"{part}.tsv", "".join(f"{text}, {n}\t{text} {n}\n" for n, text in enumerate(rows)))
     given = {"tokens": unit, "lowercase": True, "min_count": 1, "max_length": 5}
     config = compose("translation", **of("data", given | {part: str(tmp_path / f"{part}.tsv") for part in splits}))
     items, notes = read_examples(parse(config).data).items[:-1], objective.describe_data(config)["notes"]
@@ -112,11 +102,9 @@ def test_the_sources_and_targets_that_a_training_cuts_are_counted_before(tmp_pat
     for side, tokens in (("source", task.source_tokens), ("target", task.target_tokens)):
         lengths = [len(tokens.encode(item[side])) for item in items]
         cut, longest = sum(length > 5 for length in lengths), f"(the longest has {max(lengths)}"
-        found = [note for note in notes if note.startswith(f"{cut} of 9 {side}s ({cut / 9:.2%})") and longest in note]
+        found = [note for note in notes if note.startswith(f"{cut} of 9 {side}s") and longest in note]
         assert len(found) == (cut > 0)
     assert notes
-    with pytest.raises(DataError, match=r"^data\.max_cut_share: \d of 9 sources"):
-        objective.describe_data(config | {"data": config["data"] | {"max_cut_share": 0.0}})
 
 
 def test_sentences_are_divided_by_blank_lines_and_comments_left_out(tmp_path):
@@ -131,20 +119,13 @@ def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
     assert (described["parts"], described["labels"]) == ({"train": 42, "validation": 6, "test": 12}, None)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.tsv", "ein Hund\ta dog\ndie Katze\tthe cat\n"),
-        ("a.csv", "target,source\na dog,ein Hund\nthe cat,die Katze\n"),
-        ("a.jsonl", '{"source": "ein Hund", "target": "a dog"}\n{"source": "die Katze", "target": "the cat"}\n'),
-    ],
-)
-def test_pairs_come_alike_from_tables_and_from_aligned_files(tmp_path, name, content):
+def test_pairs_come_alike_from_a_table_and_from_aligned_files(tmp_path):
+    table = write(tmp_path / "a.csv", "target,source\na dog,ein Hund\nthe cat,die Katze\n")
     write(tmp_path / "pairs.de", "ein Hund\ndie Katze\n")
     write(tmp_path / "pairs.en", "a dog\nthe cat\n")
     endings = {"source_ending": ".de", "target_ending": ".en"}
     aligned = describe(tmp_path / "pairs", "translation", format="aligned", **endings)
-    assert describe(write(tmp_path / name, content), "translation")["digests"] == aligned["digests"]
+    assert describe(table, "translation")["digests"] == aligned["digests"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +140,6 @@ def test_pairs_come_alike_from_tables_and_from_aligned_files(tmp_path, name, con
 def test_generated_targets_are_what_the_task_says(task, expected):
     config = compose("generated", **of("data", {"task": task, "max_length": 6, "num_symbols": 7, "num_examples": 300}))
     items = read_examples(parse(config).data).items
-    assert len({item["source"] for item in items}) == 300
     assert all(item["target"].split() == expected(item["source"].split()) for item in items)
     assert objective.describe_data(config)["digests"] == objective.describe_data(config)["digests"]
 
@@ -182,29 +162,17 @@ def test_a_vocabulary_without_a_token_is_refused():
         Tagging.learn(parse(small("tagging", data__min_count=2)), [{"words": ["a", "b"], "tags": ["X", "Y"]}], [0])
 
 
-def test_subwords_are_learned_alike_each_time_and_give_the_text_back():
-    texts = ["der große Hund", "die große Katze", "der kleine Hund läuft"] * 5
-    one, other = (Subwords.learn(texts, lowercase=False, min_count=2, max_size=60) for _ in range(2))
-    assert one.definition == other.definition
-    assert [stored(one).decode(one.encode(text)) for text in texts] == texts
-    assert len(one.encode("der große Hund")) < len("der große Hund")
-    assert UNKNOWN in one.encode("€")
-
-
 @pytest.mark.parametrize("unit", ["blanks", "characters", "subwords"])
-@pytest.mark.parametrize("is_known", [True, False])
-def test_the_name_of_a_special_token_in_a_text_is_text(unit, is_known):
+def test_the_name_of_a_special_token_in_a_text_is_text(unit):
     text = f"a {' x'.join(SPECIAL)} b"
-    learned = [text] * 3 if is_known else ["a b", "".join(sorted({*"".join(SPECIAL)}))] * 3
-    tokens = stored(learn_tokens(learned, unit=unit, lowercase=False, min_count=1, max_size=500))
-    numbers = tokens.encode(text)
-    if is_known:
-        assert min(numbers) >= len(SPECIAL)
-        assert tokens.decode(numbers) == text
-    else:
-        assert {number for number in numbers if number < len(SPECIAL)} <= {UNKNOWN}
-    assert tokens.names(range(len(SPECIAL))) == list(SPECIAL)
-    assert tokens.decode([START, *numbers, END, PADDING]) == tokens.decode(numbers)
+    known, unknown = (
+        stored(learn_tokens(texts * 3, unit=unit, lowercase=False, min_count=1, max_size=500))
+        for texts in ([text], ["a b", "".join(sorted({*"".join(SPECIAL)}))])
+    )
+    numbers = known.encode(text)
+    assert min(numbers) >= len(SPECIAL)
+    assert known.decode([START, *numbers, END, PADDING]) == text
+    assert {number for number in unknown.encode(text) if number < len(SPECIAL)} <= {UNKNOWN}
 
 
 @functools.cache
@@ -236,22 +204,13 @@ def test_a_text_is_read_as_subwords_of_which_none_is_unknown():
     assert len(stream) < len(text) / 2
     assert data.bytes_per_token * len(stream) == pytest.approx(len(text.encode()))
     assert data.unknown_bits == 0.0
-    assert LanguageModelling.from_dict(task.to_dict()).to_dict() == task.to_dict()
-    method = objective.describe_method(config)
-    assert method["vocabulary"].endswith("no text is unknown")
-    assert "unknown" not in method["metrics"]["bits_per_byte"]
-
-
-@pytest.mark.parametrize("size", [None, 255])
-def test_subwords_have_room_for_every_byte(size):
-    with pytest.raises(ValidationError, match=f"at least 256 .*subwords.*given {size}"):
-        parse(small("language_modelling", data__tokens="subwords", data__max_size=size, data__path="a.txt"))
 
 
 @pytest.mark.parametrize("texts", [["ab ab bc", "a a"], ["ab cc aab", "dd ab dd"], ["aa aa", ""]])
 @pytest.mark.parametrize("unit", ["characters", "words"])
 @pytest.mark.parametrize("min_count", [1, 2])
 def test_the_tokens_that_an_unknown_one_may_be_have_probabilities_that_sum_to_one_at_most(texts, unit, min_count):
+    """So that reading more symbols as unknown lowers the bits of no text."""
     vocabulary = Vocabulary.learn(texts, unit=unit, lowercase=False, min_count=min_count, max_size=None)
     unknown = UnknownTokens.learn(texts, vocabulary)
     longest = 1 if unit == "characters" else 4
@@ -259,9 +218,6 @@ def test_the_tokens_that_an_unknown_one_may_be_have_probabilities_that_sum_to_on
     tokens = {"".join(letters) for letters in itertools.chain(*products)}
     others = {*unknown.left_out, *tokens} - set(vocabulary.tokens)
     assert 0 < math.fsum(2 ** -unknown.bits(token) for token in others) <= 1
-    # All of Unicode's other letters are as likely as Ä.
-    if unit == "characters" and min_count == 1:
-        assert 2 ** -unknown.bits("Ä") * (0x110000 - 0x800) == pytest.approx(1)
 
 
 def test_a_word_to_tag_is_known_by_itself_its_ending_and_its_capital():
@@ -269,12 +225,3 @@ def test_a_word_to_tag_is_known_by_itself_its_ending_and_its_capital():
     task = Tagging.learn(parse(small("tagging", data__min_count=1, data__ending_length=2)), items, [0, 1])
     assert set(task.words[4:]) == {"the", "dog", "runs", "cats"}
     assert set(task.endings[4:]) == {"^he", "og", "ns", "ts"}
-
-
-def test_a_word_to_tag_that_is_called_like_a_special_token_is_a_word():
-    config = parse(small("tagging", data__min_count=1, data__ending_length=20))
-    items = [{"words": [*SPECIAL, "dog"], "tags": ["X", "X", "X", "X", "N"]}]
-    known, unknown = Tagging.learn(config, items, [0]), Tagging.learn(config, [{"words": ["a"], "tags": ["X"]}], [0])
-    assert known.encode(items).inputs.flat.min() >= len(SPECIAL)
-    assert known.encode(items).inputs.flat.unique(dim=0).shape == (5, 2)
-    assert (unknown.encode(items).inputs.flat == UNKNOWN).all()

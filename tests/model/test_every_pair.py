@@ -2,22 +2,18 @@
 
 import itertools
 import math
-from typing import ClassVar
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.config.whole import parse
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
 from model.decoding.beam_search import beam_search, greedy, length_penalty
 from model.decoding.sample import draw_token
 from model.decoding.sampling import Sampling
-from model.networks.convolutional.block import Block, Map
 from model.networks.encoder_decoder import EncoderDecoder
-from model.networks.transformer.state import TransformerState
 from tests.model.conftest import of, small
 
 VOCABULARY = 9
@@ -87,15 +83,15 @@ def test_token_by_token_gives_what_the_whole_target_gives(family, settings):
 @EVERY
 def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(family, settings):
     more = {"bidirectional": False, "reverse_source": True} if family == "recurrent" else {}
-    network = pair(family, **settings, **more)
+    network = pair(family, seed=3, **settings, **more)  # of each family, some targets end sooner than others
     source, attention_mask, target = batch()
     # What is there in place of padding must not matter.
     source = torch.where(attention_mask, source, torch.randint(3, VOCABULARY, source.shape))
-    together, found = network(source, attention_mask, target), beam_search(network, source, attention_mask, 6, 3, 0.6)
+    together, found = network(source, attention_mask, target), beam_search(network, source, attention_mask, 9, 3, 0.6)
     for place, length in enumerate(attention_mask.sum(1).tolist()):
         alone = source[place : place + 1, :length]
         torch.testing.assert_close(network(alone, None, target[place : place + 1])[0], together[place])
-        searched = beam_search(network, alone, None, 6, 3, 0.6)
+        searched = beam_search(network, alone, None, 9, 3, 0.6)
         assert searched.sequences()[0] == found.sequences()[place]
         torch.testing.assert_close(searched.scores[0], found.scores[place])
 
@@ -145,44 +141,6 @@ def test_the_whole_network_is_that_of_gehring_et_al(settings):
     torch.testing.assert_close(logits, network(source, attention_mask, target)[1])
 
 
-@pytest.mark.parametrize("is_normed", [False, True])
-def test_weights_begin_as_the_paper_says_also_when_they_are_normed(is_normed):
-    """Section 3.5: gates keep the variance of their inputs, also with dropout before them."""
-    values = {"model__d_model": 256, "model__filters": 256, "model__dropout": 0.2, "model__weight_norm": is_normed}
-    config = parse(small("generated", "convolutional", **values))
-    torch.manual_seed(0)
-    network = EncoderDecoder(config.model, source_size=99, target_size=99, max_length=12, shared=False)
-    maps = {name: module for name, module in network.named_modules() if isinstance(module, Map)}
-    assert len(maps) == 2 + 3 + 2 + 3 + 6
-    for name, module in maps.items():
-        inputs, is_gate = module.weight.shape[1], ".map" in name
-        expected = math.sqrt((4 * 0.8 if is_gate else 0.8 if name.endswith("er.enter") else 1) / inputs)
-        assert float(module.weight.detach().std()) == pytest.approx(expected, rel=0.03), name
-        assert not module.bias.any()
-    for embedding in (network.source_embedding.tokens, network.target_embedding.positions.embedding):
-        assert float(embedding.weight.detach().std()) == pytest.approx(0.1, rel=0.1)
-
-
-def test_a_normed_map_has_one_length_for_each_output():
-    torch.manual_seed(0)
-    module = Block(parse(small("generated", "convolutional")).model, causal=True).map
-    length, direction = module.parametrizations.weight.original0, module.parametrizations.weight.original1
-    torch.testing.assert_close(module.weight, length * direction / direction.norm(dim=1, keepdim=True))
-
-
-def test_the_encoders_gradients_are_shared_by_the_attentions():
-    """Section 3.4: divided by twice the number of attentions, but those of the embeddings are not."""
-    network = pair("convolutional", num_decoder_layers=3)
-    source, attention_mask, _ = batch()
-    read = network.encoder.read(network.source_embedding(source).detach(), attention_mask)
-    outputs = read.outputs.detach().requires_grad_()
-    embedded = read.more[0].detach().requires_grad_()
-    memory = network.decoder.begin(read._replace(outputs=outputs, more=(embedded,))).memory
-    (memory.keys.sum() + memory.values.sum()).backward()
-    torch.testing.assert_close(outputs.grad, torch.full_like(outputs, (1 + math.sqrt(0.5)) / 6))
-    torch.testing.assert_close(embedded.grad, torch.full_like(embedded, math.sqrt(0.5)))
-
-
 LENGTHS = torch.tensor([[5], [4], [1], [2], [5], [3]])
 
 
@@ -210,72 +168,9 @@ def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
         assert beam_search(network, source, mask, 12, 1, 0.6).sequences() == one.sequences()
         has_ended = (one.tokens == END).any(dim=1)
         for size in (2, 4):
-            scores = beam_search(network, source, mask, 12, size, 0.6).scores
-            assert (scores >= one.scores - 1e-5)[has_ended].all()
-
-
-class Waits(TorchDispatchMode):
-    """Counts what makes a program wait for a GPU: numbers that it reads, and shapes that depend on numbers."""
-
-    names = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2", "unique_dim", "bincount")
-    count = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.__name__.partition(".")[0]
-        by_mask = name in ("index", "index_put", "index_put_", "_index_put_impl_") and any(
-            place is not None and place.dtype == torch.bool for place in args[1]
-        )
-        repeats = function is torch.ops.aten.repeat_interleave.Tensor
-        self.count += name in self.names or by_mask or repeats
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_a_step_of_a_search_waits_for_the_device_once_at_most(monkeypatch, family, beam_size):
-    config = parse(small("generated", family, model__dropout=0.0)).model
-    torch.manual_seed(2)
-    network = EncoderDecoder(config, source_size=9, target_size=9, max_length=40, shared=False).eval()
-    network.head.own.weight.data *= 20  # so that some end sooner than others
-    source, mask = torch.randint(4, 9, (6, 5)), torch.arange(5) < LENGTHS
-    rows, waits, waits_before, advance = [], Waits(), [], EncoderDecoder.advance
-
-    def counted(*given):
-        rows.append(len(given[1]))
-        waits_before.append(waits.count)
-        return advance(*given)
-
-    monkeypatch.setattr(EncoderDecoder, "advance", counted)
-    monkeypatch.setattr(torch.Tensor, "tolist", None)
-    with waits:
-        beam_search(network, source, mask, 12, beam_size, 0.6)
-    assert len(set(rows)) > 1
-    assert all(after - before <= 1 for before, after in itertools.pairwise([*waits_before, waits.count]))
-
-
-class Chain:
-    """A network whose next token depends on the last alone; after 6 it ends or runs into a loop of 7."""
-
-    after: ClassVar = {START: {6: 0.9, 4: 0.1}, 6: {7: 0.6, END: 0.4}, 7: {7: 1.0}, 4: {4: 1.0}}
-
-    def begin(self, source, source_mask):
-        return TransformerState([], [], None)
-
-    def advance(self, target, state):
-        chances = torch.zeros(len(target), 1, 9)
-        for row, token in enumerate(target[:, 0].tolist()):
-            for following, chance in self.after.get(token, {5: 1.0}).items():
-                chances[row, 0, following] = chance
-        return chances.log()
-
-
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
-def test_a_loop_without_end_competes_only_where_nothing_ended(penalty):
-    source = torch.tensor([[4]])
-    assert beam_search(Chain(), source, None, 40, 4, penalty).sequences() == [[6]]
-    cut = beam_search(Chain(), source, None, 1, 4, penalty)
-    assert cut.sequences() == [[6]]
-    assert END not in cut.tokens
+            found = beam_search(network, source, mask, 12, size, 0.6)
+            assert (found.scores >= one.scores - 1e-5)[has_ended].all()
+            assert (found.tokens == END).any(dim=1)[has_ended].all()
 
 
 @pytest.mark.parametrize(
@@ -283,13 +178,10 @@ def test_a_loop_without_end_competes_only_where_nothing_ended(penalty):
     [
         (Sampling(), [0.2, 0.5, 0.3]),
         (Sampling(temperature=0.5), [4 / 38, 25 / 38, 9 / 38]),
-        (Sampling(temperature=1e-9), [0, 1, 0]),
         (Sampling(temperature=0), [0, 1, 0]),
         (Sampling(top_k=2), [0, 5 / 8, 3 / 8]),
-        (Sampling(top_k=99), [0.2, 0.5, 0.3]),
         (Sampling(top_p=0.4), [0, 1, 0]),
         (Sampling(top_p=0.6), [0, 5 / 8, 3 / 8]),
-        (Sampling(top_p=1.0), [0.2, 0.5, 0.3]),
         (Sampling(top_k=2, top_p=0.6), [0, 1, 0]),
     ],
 )

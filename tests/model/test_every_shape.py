@@ -9,6 +9,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.config.whole import SHAPE_OF_DATA, parse
+from model.networks.transformer import attention as attention_module
 from model.networks.transformer.attention import MultiHeadAttention
 from model.tasks.choose import TASKS
 from model.tasks.cross_entropy import NO_TARGET, summed_cross_entropy
@@ -74,8 +75,8 @@ def build(data, family="transformer", **overrides):
     return config, task, encoded, task.build(config)
 
 
-def update_of(config, task, encoded, network, scales=False):
-    scaler = torch.amp.GradScaler("cpu", enabled=scales)
+def update_of(config, task, encoded, network):
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
     return Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
 
 
@@ -138,33 +139,12 @@ def test_the_first_loss_is_the_logarithm_of_the_number_of_answers_and_nearly_the
     assert losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
-@pytest.mark.parametrize("family", ["transformer", "recurrent"])
-@pytest.mark.parametrize("data", ["language_modelling", "translation"])
-def test_tied_embeddings_are_read_as_large_as_untied_ones(data, family):
-    """Smaller ones are drowned by what the first layers add, and learning is late."""
-    more = {"model__positions": "none"} if family == "transformer" else {"model__hidden_width": 128}
-    deviations = []
-    for is_tied in (False, True):
-        config, task, encoded, network = build(data, family, model__d_model=128, model__tied_embeddings=is_tied, **more)
-        embedding = network.target_embedding if data == "translation" else network.embedding
-        answers = embedding.tokens.num_embeddings
-        deviations.append(float(embedding(torch.arange(answers)[None]).detach().std()))
-        assert abs(updating(config, task, encoded, network)() - math.log(answers)) < 1
-    assert deviations[1] == pytest.approx(deviations[0], rel=0.1)
-
-
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_a_head_that_learns_faster_begins_with_the_same_logits(is_tied):
     """Only the size of the weights and of the step differs."""
     settings = {"model__tied_embeddings": is_tied}
     networks = [build("language_modelling", **settings, model__head_scale=scale)[3].eval() for scale in (1.0, 4.0)]
     torch.testing.assert_close(*(network(torch.arange(5)[None]) for network in networks))
-
-
-def test_muon_takes_a_step_in_half_precision_without_clipping():
-    config, task, encoded, network = build("text_classification", training__optimizer="muon")
-    update = update_of(config, task, encoded, network, scales=True)
-    assert math.isfinite(update([torch.arange(len(encoded))], 0.01)[0])
 
 
 class NoWaiting(TorchDispatchMode):
@@ -230,9 +210,14 @@ def test_a_padded_batch_has_the_gradient_of_its_examples_one_by_one(data, family
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("takes_groups", [True, False])
 @pytest.mark.parametrize("key_heads", [1, 2])
-def test_shared_heads_of_keys_and_values_are_heads_that_are_equal(key_heads):
-    """Ainslie et al. 2023: as if each head of queries had a copy of the keys and values that it shares."""
+def test_shared_heads_of_keys_and_values_are_heads_that_are_equal(monkeypatch, key_heads, takes_groups):
+    """Ainslie et al. 2023: as if each head of queries had a copy of the keys and values that it shares.
+
+    On a GPU they are repeated for a kernel without groups.
+    """
+    monkeypatch.setattr(attention_module, "takes_groups", lambda *_: takes_groups)
     sizes = {"model__num_heads": 4, "model__key_width": 6, "model__value_width": 5}
     _, task, encoded, shared = build("translation", **sizes, model__num_key_heads=key_heads)
     whole, weights = build("translation", **sizes)[3], shared.state_dict()

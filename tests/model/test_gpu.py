@@ -4,7 +4,6 @@ They need only `model/`, `conf/` and `tests/model/`; `benchmarks/gpu.sh` runs th
 TEST_DEVICE=cpu they run on the CPU, except those that look at a GPU's memory: to test the tests.
 """
 
-import contextlib
 import os
 import random
 from typing import get_args
@@ -26,7 +25,6 @@ pytestmark = [
 NEEDS_MEMORY = pytest.mark.skipif(DEVICE == "cpu", reason="it looks at a GPU's memory")
 # All kernels but the one that writes down the scores of all pairs.
 NOT_QUADRATIC = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
-GIB = 2**30
 TEXTS = ("text_classification", "tagging", "language_modelling", "translation")
 # A GPU draws other numbers, so there is no dropout where its training is compared with the CPU's.
 SETTINGS = of("training", {"device": DEVICE, "precision": "float32", "lr": 0.001}) | {"model__dropout": 0.0}
@@ -71,18 +69,6 @@ def losses(fold, config, **task):
     return [point["loss"] for point in run(fold(config, **task))[0]]
 
 
-@contextlib.contextmanager
-def peak_memory():
-    """Yield a list that holds, after the block, by how many bytes the memory rose in it at most."""
-    rose = []
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    yield rose
-    torch.cuda.synchronize()
-    rose.append(torch.cuda.max_memory_allocated() - before)
-
-
 @pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
 @pytest.mark.parametrize("data", ["digits", *TEXTS])
 def test_a_training_is_near_to_the_cpus(configure, fold, data, family):
@@ -117,19 +103,6 @@ def test_every_precision_trains(configure, fold, data, precision):
     assert rounded[-1] == pytest.approx(exact[-1], rel=0.1)
 
 
-def test_auto_is_bfloat16_where_the_gpu_has_it(configure, fold):
-    results = set()
-    hook = torch.nn.modules.module.register_module_forward_hook(
-        lambda module, _, output: results.add(output.dtype) if isinstance(module, torch.nn.Linear) else None
-    )
-    try:
-        run(fold(configure("digits", training__epochs=1, training__precision="auto")))
-    finally:
-        hook.remove()
-    is_rounded = DEVICE == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    assert results == {torch.bfloat16 if is_rounded else torch.float32}
-
-
 @pytest.mark.parametrize("data", ["text_classification", "language_modelling"])
 def test_a_training_that_was_interrupted_ends_with_the_same_bits(configure, fold, tmp_path, data):
     """With dropout, whose numbers the GPU draws."""
@@ -160,10 +133,9 @@ HEADS = {
     "alibi": LARGER | {"positions": "alibi"},
     "grouped_and_alibi": LARGER | {"num_key_heads": 2, "positions": "alibi"},
 }
-EVERY_HEADS = pytest.mark.parametrize("heads", HEADS.values(), ids=HEADS)
 
 
-@EVERY_HEADS
+@pytest.mark.parametrize("heads", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("data", ["text_classification", "language_modelling", "translation"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_attention_never_takes_the_quadratic_kernel(configure, fold, data, precision, heads):
@@ -173,47 +145,10 @@ def test_attention_never_takes_the_quadratic_kernel(configure, fold, data, preci
         run(fold(config))
 
 
-@NEEDS_MEMORY
-@EVERY_HEADS
-@pytest.mark.parametrize(("data", "key"), [("text_classification", "max_length"), ("language_modelling", "context")])
-def test_the_memory_of_long_texts_is_far_below_quadratic(configure, fold, tmp_path, data, key, heads):
-    """Four layers over 4096 tokens take less than the scores of one: 8 heads x 4096 x 4096 numbers a text.
-
-    A bias by distance may be as large as the scores of one text in one layer: all texts and layers share it.
-    """
-    length, texts = 4096, 8
-    training = {"batch_size": texts, "precision": "bfloat16"}
-    config = configure(data, **of("training", training), **of("model", heads), **of("data", {key: length}))
-    # Of differing lengths, so that some are padded.
-    long = [" ".join(["film", "good"] * (length // 2 - 10 * number)) for number in range(10)]
-    labels = [f"\t{number % 2}" if data == "text_classification" else "" for number in range(10)]
-    lines = (f"{text}{label}\n" for text, label in zip(long, labels, strict=True))
-    (tmp_path / f"{data}.tsv").write_text("".join(lines))
-    task = fold(config)
-    with peak_memory() as rose:
-        run(task)
-    assert rose[0] < texts * 8 * length**2 * 4, f"{rose[0] / GIB:.2f} GiB"
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, as it compiles
 def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(configure, fold):
     config = configure("digits", training__epochs=2)
     assert losses(fold, changed(config, compile=True)) == pytest.approx(losses(fold, config), rel=0.01)
-
-
-@NEEDS_MEMORY
-@pytest.mark.parametrize("data", TEXTS)
-def test_predictions_and_attention_maps_are_computed_on_the_gpu(configure, fold, tmp_path, data):
-    folder = str(tmp_path / "checkpoint")
-    run(fold(configure(data), checkpoint_dir=folder))
-    with peak_memory() as rose:
-        predicted = objective.predict(folder, ["the film was good", "dull"], {})
-    assert (len(predicted), rose[0] > 0) == (2, True)
-    with peak_memory() as rose:
-        maps = objective.attention(folder, "the film was good", None)["maps"]
-    assert rose[0] > 0
-    for each in maps:
-        assert all(abs(sum(row) - 1) < 1e-3 for head in each["heads"] for row in head)
 
 
 @NEEDS_MEMORY

@@ -1,10 +1,12 @@
 """What a training gives the search: points, a result, a checkpoint, the same bits each time; and that it learns."""
 
 import json
+import math
 import random
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,10 +15,7 @@ from model import objective
 from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.errors import Diverged
-from model.networks.classifier import Classifier
-from model.tasks.choose import TASKS
 from model.tasks.language_modelling import LanguageModelling
-from model.tasks.tagging import Tagging
 from model.training import fold as fold_module
 from tests.model.conftest import compose, of, repeatable, run, small
 
@@ -129,7 +128,6 @@ def test_texts_are_learned_from_the_training_split_alone_and_scored_as_each_is_a
     few = config | {"training": config["training"] | {"evaluation_tokens": 30}}
     by_example = scored(few, task, range(12))["scores_by_example"]["accuracy"][:, 0].tolist()
     assert by_example == [scored(few, task, [one])["accuracy"] for one in range(12)]
-    assert {0, 1} == {*by_example}, "another seed, please: all are right, or wrong"
 
 
 def test_lines_of_running_text_are_duplicates_only_if_they_are_long(tmp_path):
@@ -175,7 +173,6 @@ def test_the_prepared_folder_holds_just_the_chosen_examples_and_no_path(reviews,
     lines = reviews.read_text().splitlines()
     assert [json.loads(line)["text"] for line in content.splitlines()] == [lines[i].split("\t")[0] for i in (5, 3)]
     assert str(reviews) not in content
-    assert [path.name for path in tmp_path.iterdir() if "data" in path.name] == ["data"]
 
 
 def test_preparing_again_replaces_what_a_process_has_read_and_a_folder_without_it_is_named(fold, tmp_path):
@@ -187,13 +184,9 @@ def test_preparing_again_replaces_what_a_process_has_read_and_a_folder_without_i
         run(task | {"data_dir": str(tmp_path / "nowhere")})
 
 
-@pytest.mark.parametrize(
-    ("data", "given"),
-    [("digits", {}), ("text_classification", {}), ("generated", {"data__num_examples": 60, "data__max_length": 5})],
-)
-def test_data_are_encoded_once_and_from_disk_training_is_the_same_to_the_bit(fold, reviews, monkeypatch, data, given):
-    path = {"data__path": str(reviews)} if data == "text_classification" else {}
-    task = fold(small(data, **given, **path))
+@pytest.mark.parametrize("data", ["digits", "text_classification"])
+def test_data_are_encoded_once_and_from_disk_training_is_the_same_to_the_bit(fold, reviews, monkeypatch, data):
+    task = fold(small(data, **({} if data == "digits" else {"data__path": str(reviews)})))
     first = run(task)
     monkeypatch.setattr(fold_module, "read_store", lambda _: pytest.fail("was read and encoded again"))
     assert run(task) == first
@@ -210,10 +203,7 @@ def test_other_settings_or_folds_are_encoded_anew(fold, reviews):
 def test_a_cache_that_cannot_be_written_only_costs_time(fold, monkeypatch):
     expected = run(fold(small()))
     task = fold(small())  # prepared anew: nothing is cached
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("model.data.encoded_cache.tempfile.mkdtemp", full)
     assert run(task) == expected
 
@@ -227,21 +217,10 @@ def test_reading_data_loads_no_torch():
     subprocess.run([sys.executable, "-c", code], input=json.dumps(compose()), text=True, check=True)
 
 
-def test_the_loss_is_the_mean_over_examples_whatever_the_batch_which_has_at_most_its_tokens(fold, monkeypatch):
-    forward, sizes = Classifier.forward, []
-
-    def noted(self, inputs, attention_mask):
-        if not self.training:
-            sizes.append(inputs.shape[0] * inputs.shape[1])
-        return forward(self, inputs, attention_mask)
-
-    monkeypatch.setattr(Classifier, "forward", noted)
-    losses = []
-    # An image has eight rows; one of 1 token is evaluated alone.
-    for tokens, largest in ((1, 8), (100, 96), (10**6, 320)):
-        sizes.clear()
-        losses.append(run(fold(small(training__epochs=1, training__evaluation_tokens=tokens)))[1]["loss"])
-        assert max(sizes) == largest
+def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold):
+    """Of one token, less than an example has, of a hundred, and of all."""
+    tasks = [fold(small(training__epochs=1, training__evaluation_tokens=tokens)) for tokens in (1, 100, 10**6)]
+    losses = [run(task)[1]["loss"] for task in tasks]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
 
 
@@ -259,13 +238,6 @@ def test_every_token_of_a_language_model_but_the_first_is_predicted_once():
     assert task.count(data, torch.arange(len(data))) == 23
 
 
-def test_long_sentences_are_tagged_in_pieces_without_losing_a_word():
-    items = [{"words": ["The", "dog", "runs"], "tags": ["D", "N", "V"]}, {"words": ["cats"], "tags": ["N"]}]
-    task = Tagging.learn(parse(small("tagging", data__min_count=1, data__max_length=2)), items, [0, 1])
-    data = task.encode(items)
-    assert (data.lengths.tolist(), task.count(data, torch.arange(3))) == ([2, 1, 1], 4)
-
-
 @pytest.mark.slow
 def test_the_default_digits_reach_96_percent(fold):
     assert run(fold(compose(), size=1617, metric="accuracy", **MAXIMIZE))[1]["accuracy"] >= 0.96
@@ -277,29 +249,24 @@ COPY = of("data", {"task": "copy", "max_length": 3, "num_symbols": 5, "num_examp
 WIDE = {"model__d_model": 32, "model__dropout": 0.0, "training__lr": 0.005, "training__patience": None}
 
 
-@pytest.mark.slow("language modelling", "copying")
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("data", "text", "settings", "epochs", "metric", "is_learned"),
+    ("data", "text", "settings", "epochs", "metric", "least"),
     [
-        ("tagging", TAGGED, {}, 15, "accuracy", lambda accuracy: accuracy == 1),
-        ("language_modelling", POEM, {"data__context": 8}, 30, "perplexity", lambda perplexity: perplexity < 2),
-        ("generated", None, COPY | WIDE, 25, "exact_match", lambda share: share > 0.7),
+        ("tagging", TAGGED, {}, 15, "accuracy", 1),
+        ("language_modelling", POEM, {"data__context": 8}, 30, "loss", -math.log(2)),
+        ("generated", None, COPY | WIDE, 25, "exact_match", 0.7),
     ],
     ids=["tagging", "language modelling", "copying"],
 )
 def test_every_task_is_learned_and_scored_as_well_from_the_checkpoint(
-    fold, tmp_path, data, text, settings, epochs, metric, is_learned
+    fold, tmp_path, data, text, settings, epochs, metric, least
 ):
     if text:
         settings = settings | {"data__path": str(tmp_path / "text.tsv")}
         (tmp_path / "text.tsv").write_text(text)
     config = small(data, training__epochs=epochs, training__batch_size=8, **settings)
-    direction = "minimize" if metric == "perplexity" else "maximize"
-    task = fold(config, metric=metric, direction=direction, checkpoint_dir=str(tmp_path / "checkpoint"))
-    points, result = run(task)
-    assert is_learned(result[metric])
-    assert is_learned(scored(config, task, range(20))[metric])
-    assert set(points[0]) >= {*TASKS[data].metric_names}
-    if data == "language_modelling":
-        options = {"max_tokens": 40, "temperature": 0.0}
-        assert objective.predict(task["checkpoint_dir"], ["the 3 cats"], options)[0].startswith(" sat on the mat\n")
+    sign, goal = (-1, {}) if metric == "loss" else (1, MAXIMIZE)
+    task = fold(config, metric=metric, **goal, checkpoint_dir=str(tmp_path / "checkpoint"))
+    for found in (run(task)[1], scored(config, task, range(20))):
+        assert sign * found[metric] >= least

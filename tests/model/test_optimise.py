@@ -9,7 +9,6 @@ from torch import nn
 
 from model.config.whole import parse
 from model.networks.classifier import Classifier
-from model.networks.roles import Matrix
 from model.training.optimise import add_l1_gradient, build_optimizers
 from model.training.schedule import Plateau, learning_rate
 from tests.model.conftest import compose, of, small
@@ -59,31 +58,16 @@ def test_a_plateau_halves_the_rate_after_its_patience_and_then_waits_again():
     assert scales == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.25]
 
 
-class Inner(nn.Linear):
-    """A linear layer that declares its matrix, as those inside a Transformer's layers do."""
-
-    def matrices(self):
-        return [Matrix(self.weight, (len(self.weight),))]
-
-
-class Deep(nn.Module):
-    """A linear layer in `layers`, as a Transformer has them, a norm, and a linear layer outside."""
-
-    def __init__(self, inputs=3, outputs=3):
-        super().__init__()
-        self.stack = nn.Module()
-        self.stack.layers = nn.ModuleList([Inner(inputs, outputs)])
-        self.norm = nn.LayerNorm(3)
-        self.head = nn.Linear(outputs, 1)
-
-    def forward(self, x):
-        return self.head(self.stack.layers[0](x))
+def classifier(family="transformer", **overrides):
+    config = parse(small("digits", family, training__optimizer="muon", training__weight_decay=0.0, **overrides))
+    torch.manual_seed(0)
+    return Classifier(config.model, num_classes=3, max_length=8, vocabulary_size=11), config.training
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw", "muon"])
 def test_decay_shrinks_by_rate_times_decay_but_spares_biases_and_norms_unless_they_are_included(optimizer):
     for is_spared in (True, False):
-        network = Deep()
+        network, _ = classifier()
         for parameter in network.parameters():
             nn.init.ones_(parameter)
             parameter.grad = torch.zeros_like(parameter)
@@ -102,31 +86,6 @@ def test_l1_adds_the_sign_of_each_weight():
     torch.testing.assert_close(weight.grad, torch.tensor([[1.1, 0.9, 1.0]]))
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "rmsprop", "muon"])
-def test_every_optimizer_finds_the_least_squares_solution(optimizer):
-    torch.manual_seed(0)
-    network, x = Deep(), torch.randn(64, 3)
-    target = x @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3
-    lr = {"sgd": 0.02, "adagrad": 0.2, "muon": 0.1}.get(optimizer, 0.01)
-    config = training(optimizer=optimizer, lr=lr, weight_decay=0.0, momentum=0.9 if optimizer == "sgd" else None)
-    optimizers = build_optimizers(network, config)
-    for step in range(400):
-        loss = nn.functional.mse_loss(network(x), target)
-        loss.backward()
-        for each in optimizers:
-            for group in each.param_groups:  # as the schedules do: to the exact minimum with smaller and smaller steps
-                group["lr"] = learning_rate(step, 400, config)
-            each.step()
-            each.zero_grad()
-    assert loss.item() < 1e-3
-
-
-def classifier(family="transformer", **overrides):
-    config = parse(small("digits", family, training__optimizer="muon", training__weight_decay=0.0, **overrides))
-    torch.manual_seed(0)
-    return Classifier(config.model, num_classes=3, max_length=8, vocabulary_size=11), config.training
-
-
 def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others():
     network, config = classifier()
     muon, adamw = build_optimizers(network, config)
@@ -136,16 +95,13 @@ def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others():
     assert set(taken[1]) == {p.data_ptr() for p in network.parameters()} - matrices
 
 
-@pytest.mark.parametrize("kind", ["one matrix", "queries, keys and values", "a gate", "a gate with weight norm"])
+@pytest.mark.parametrize("kind", ["queries, keys and values", "a gate", "a gate with weight norm"])
 def test_muons_step_is_orthogonal_and_as_large_as_adams_for_each_matrix_inside_a_weight(kind):
     """Singular values near 1 before scaling (Jordan et al. 2024); root mean square 0.2 after it (Liu et al. 2025).
 
     The gradient of the first matrix is far the largest. As one matrix, the others would hardly move.
     """
-    if kind == "one matrix":
-        network, config = Deep(16, 8), training(optimizer="muon", weight_decay=0.0)
-        weight, split = network.stack.layers[0].weight, lambda weight: [weight]
-    elif kind == "queries, keys and values":
+    if kind == "queries, keys and values":
         network, config = classifier()
         attention = network.encoder.layers[0].attention
         weight, split = attention.projection.weight, lambda weight: weight.split(attention.widths)

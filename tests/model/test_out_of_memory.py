@@ -8,10 +8,9 @@ import torch
 
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
-from model.config.whole import parse
 from model.networks.classifier import Classifier
-from model.training.memory import is_out_of_memory, out_of_memory
-from tests.model.conftest import compose, repeatable, small
+from model.training.memory import is_out_of_memory
+from tests.model.conftest import repeatable, small
 
 ON_A_GPU = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 15.77 GiB"
 
@@ -74,36 +73,20 @@ def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, full
     assert points == expected
 
 
-def test_on_a_gpu_the_figures_are_the_devices(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (2**29, 16 * 2**30))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 15 * 2**30)
-    emptied = []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(True))
-    config = parse(compose(training__batching="by_length", training__batch_tokens=4096)).training
-    error = str(out_of_memory(torch.OutOfMemoryError(ON_A_GPU), config, torch.device("cuda")))
-    settings = "training.batch_size 64 and training.batch_tokens 4096: "
-    for content in (settings, "2.50 GiB more", "0.5 of 16.0 GiB were free", "15.0 GiB", "lower training.batch_tokens"):
-        assert content in error
-    assert emptied
-
-
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
-        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", True),
         ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", True),
         ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", True),
         ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle)`", False),
-        ("CUDA error: device-side assert triggered", False),
     ],
 )
 def test_the_libraries_own_errors_on_a_gpu_are_known_and_others_are_not(message, expected):
     assert is_out_of_memory(RuntimeError(message)) == expected
 
 
-def test_the_cpus_own_error_is_known_and_others_are_not():
-    for fails, expected in ((lambda: torch.empty(2**60), True), (lambda: torch.zeros(2) + torch.zeros(3), False)):
-        with pytest.raises(RuntimeError) as caught:
-            fails()
-        assert is_out_of_memory(caught.value) is expected
+def test_the_cpus_own_error_is_known():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60)
+    assert is_out_of_memory(caught.value)

@@ -2,32 +2,10 @@
 
 import pytest
 import torch
-from torch import nn
 
-from model.config.whole import parse
-from model.networks.language_model import LanguageModel
-from model.networks.recurrent.cells import Cells
-from tests.model.conftest import small
 from tests.model.test_every_pair import batch, pair
 
 WIDTH = 8
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_padded_sequences_in_two_directions_equal_torchs(cell):
-    torch.manual_seed(0)
-    ours = Cells(cell, 5, WIDTH, 2, 0.0, bidirectional=True)
-    theirs = (nn.LSTM if cell == "lstm" else nn.GRU)(5, WIDTH // 2, 2, bidirectional=True, batch_first=True)
-    theirs.load_state_dict(ours.cells.state_dict())
-    _, attention_mask, _ = batch()
-    x = torch.randn(3, 7, 5)
-    outputs, states = ours(x, attention_mask=attention_mask)
-    for place, length in enumerate(attention_mask.sum(1).tolist()):
-        alone, last = theirs(x[place : place + 1, :length])
-        torch.testing.assert_close(outputs[place, :length], alone[0])
-        for mine, its in zip(states, last if cell == "lstm" else (last,), strict=True):
-            # Theirs are (layers * directions, batch, half).
-            torch.testing.assert_close(mine[1, place], torch.cat([its[2, 0], its[3, 0]]))
 
 
 def encoded(network):
@@ -81,13 +59,3 @@ def test_without_attention_the_source_is_one_vector():
     torch.testing.assert_close(read.more[0][0, 0], backwards[0, -1])
     hidden, _ = network.decoder.cells(network.target_embedding(target), read.more)
     torch.testing.assert_close(network(source, None, target), network.head(hidden))
-
-
-def test_gates_begin_orthogonal_and_the_forget_gate_open():
-    config = parse(small("language_modelling", "recurrent", model__num_layers=2))
-    torch.manual_seed(0)
-    cells = LanguageModel(config.model, vocabulary_size=9, max_length=4).decoder.cells.cells
-    for gate in cells.weight_hh_l1.split(16):
-        torch.testing.assert_close(gate @ gate.T, torch.eye(16), rtol=0, atol=1e-5)
-    assert [gate.unique().tolist() for gate in cells.bias_ih_l0.split(16)] == [[0.0], [1.0], [0.0], [0.0]]
-    assert not cells.bias_hh_l0.any()

@@ -11,7 +11,6 @@ from model.config.whole import parse
 from model.errors import SequenceTooLongError
 from model.networks.bodies import Source
 from model.networks.classifier import Classifier
-from model.networks.transformer import attention as attention_module
 from model.networks.transformer.attention import MultiHeadAttention
 from model.networks.transformer.positions import (
     LearnedPositions,
@@ -103,22 +102,6 @@ def test_the_weights_of_a_map_times_the_values_are_what_the_attention_gives(kind
     value = module.projection(memory if kind == "cross" else x)[..., -15:].unflatten(-1, (3, 5)).transpose(1, 2)
     torch.testing.assert_close(module.output((weights @ value).transpose(1, 2).flatten(2)), output)
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-
-
-@pytest.mark.parametrize("mask", ["none", "boolean", "bias"])
-def test_repeated_keys_and_values_give_what_groups_give(mask, monkeypatch):
-    """On a GPU they are repeated for a kernel without groups; here both ways run on the CPU."""
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(12, 4, 4, 4, dropout=0.0, bias=True, num_key_heads=2).double()
-    x = torch.randn(2, 5, 12, dtype=torch.float64, requires_grad=True)
-    bias = alibi_bias(alibi_slopes(4).double(), 5, 5).unsqueeze(0)
-    given = {"none": None, "boolean": torch.arange(5) < torch.tensor([[5], [3]]).view(2, 1, 1, 1), "bias": bias}[mask]
-    both = []
-    for takes in (True, False):
-        monkeypatch.setattr(attention_module, "takes_groups", lambda *_, takes=takes: takes)
-        output = attention(x, given)
-        both.append((output, *torch.autograd.grad(output.square().sum(), [x, *attention.parameters()])))
-    torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)
 
 
 def test_rotary_scores_depend_on_the_distance_only():
