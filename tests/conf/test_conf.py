@@ -66,3 +66,10 @@ def test_a_space_override_replaces_a_dimension_or_changes_a_bound_alone():
     assert space["model"]["num_heads"] == [2, 4]
     space = compose_config("search", ["space.training.lr={values: [0.1, 0.2]}"])["space"]
     assert space["training"]["lr"] == {"values": [0.1, 0.2]}
+
+
+def test_search_and_train_share_one_tree():
+    search, train = compose_config("search", ["model.num_layers=3"]), compose_config("train", ["model.num_layers=3"])
+    assert search["model"] == train["model"]
+    assert search["data"] == train["data"]
+    assert {k: v for k, v in train["training"].items() if k != "seed"} == search["training"]

@@ -105,3 +105,9 @@ def test_an_import_is_listed_and_is_no_study(capsys):
     assert re.search(r"\nold +imported +1/1 +0.9500 .* old.csv ", capsys.readouterr().out)
     said = refused(capsys, "show", "old")
     assert "start a study that learns from them: hpo search study.imports=old" in said
+
+
+def test_trials_of_the_space_that_were_trained_less_far_are_named_as_the_reason():
+    Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")
+    with pytest.raises(ConfigError, match=r"space, and trained for its table's largest amount; import other trials"):
+        read_imports(["short.csv"], space_from_dict({"lr": LR}), Goal({"score": "maximize"}))

@@ -118,3 +118,10 @@ def test_a_checkpoint_is_read_with_the_scales_of_its_network(fold, tmp_path):
     network = load_checkpoint(str(tmp_path / "model")).network
     assert network.head.scale == pytest.approx((16 / 128) ** -0.5)
     assert network.encoder.layers[0].branch_scale == 2
+
+
+def test_the_sizes_of_a_task_are_those_of_its_steps(fold):
+    sizes = objective.output_sizes(fold(small()) | {"steps": [1, 3]})
+    assert set(sizes) == {1, 3}
+    assert {"embedding", "encoder.layers.0", "head", "head, changed"} <= set(sizes[1])
+    assert sizes[3]["head, changed"] != sizes[1]["head, changed"] > 0

@@ -11,6 +11,8 @@ import hpo
 from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import point_of, read_rows
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import found, note, noted, score
 
@@ -161,3 +163,22 @@ def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is
 def test_the_direction_of_a_known_metric_may_be_left_out():
     study = found(lambda config: {"val_loss": config["lr"]}, metric="val_loss", direction=None, trials=2)
     assert study.best.score == min(study.trials["score"])
+
+
+def test_no_column_is_lost_to_another_of_its_name():
+    """Of several repeats, so that each metric has a standard error, too."""
+    space = {"x": [1, 2], "is_chosen": [3, 4], "excess": [5, 6], "is_on_front": [7], "b_standard_error": [8]}
+    names = ("a", "a_standard_error", "b", "amount")
+    study = several(
+        lambda config: {name: config["x"] * (place + 1) for place, name in enumerate(names)},
+        **{"space": space, "metric": dict.fromkeys(names[:3], "maximize"), "limits": {"amount": 4}},
+        **{"settings": {"study.repeats": 2}, "name": "clashing"},
+    )
+    front, trials, best = study.front, study.trials, study.best
+    assert front.shape == (4, 2 + 2 * len(names) + len(space))
+    chosen = front[front.is_chosen]
+    assert chosen.number.tolist() == [best.number]
+    assert {*chosen.iloc[0]} == {best.number, True, 0.0, *best.scores.values(), *best.point.values()}
+    assert (sorted(set(trials.excess)), set(trials.is_on_front)) == ([0.0, 1.0], {True, False})
+    rows = read_rows(study.folder / "trials.csv", ("number",))
+    assert sorted(point_of(row, space_from_dict(space))["excess"] for row in rows) == [5] * 4 + [6] * 4

@@ -12,7 +12,7 @@ from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.trials.history import History
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests.studies import ORDERED, REPOSITORY, prepared, run_toy, toy_config
+from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, run_toy, toy_config
 
 
 def config(*given, **study):
@@ -108,3 +108,10 @@ def test_dimensions_in_another_order_are_another_study():
     with pytest.raises(HpoError, match="another order"):
         run_toy(Path("s"), config("random", {"toy": dict(reversed(ORDERED["toy"].items()))}, 4))
     assert len(run_toy(Path("s"), config("random", None, 4))) == 4
+
+
+def test_of_a_study_by_amounts_the_longest_trained_trials_are_imported():
+    strategy = STRATEGIES["successive_halving"] | {"counts": "trials"}
+    old = run_toy(Path("runs/old"), config(strategy, None, 7, "toys:continued"))
+    study = prepared(Path("new"), config("random", None, 12, "toys:continued", imports="old"))
+    assert [trial.score for trial in study.imports.trials] == [float(r["score"]) for r in old if r["amount"] == "4"]

@@ -1,6 +1,7 @@
 """Studies over a table of measured configurations: what is read off it, and what an absent cell means."""
 
 import json
+import statistics
 
 import pandas as pd
 import pytest
@@ -158,3 +159,19 @@ def test_points_that_the_table_lacks_are_not_tried_first_and_a_space_without_row
         prepared(tmp_path, config(path, absent="exclude", space=first))
     with pytest.raises(HpoError, match="found no point"):
         prepared(tmp_path, config(path, absent="exclude", space={"layers": [4], "width": [8]}))
+
+
+def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(tmp_path):
+    tree = with_curves(tmp_path)
+    tree["study"] |= {"stop_rule": "median", "lanes": 1}
+    _, history, dispatcher = run(tmp_path, tree)
+    _, whole, _ = run(tmp_path, with_curves(tmp_path))
+    stopped = [trial for trial in history if trial.state == "stopped"]
+    # A curve starts at its row's number, and all rise alike: a trial is behind when its row is.
+    for trial in stopped:
+        earlier = [whole[n].score for n in range(trial.number) if history[n].state == "complete"]
+        assert whole[trial.number].score < statistics.median(earlier)
+        assert trial.seconds == 1
+    assert 0 < len(stopped) < len(history)
+    assert dispatcher.now == sum(trial.seconds for trial in history) == 4 * len(whole) - 3 * len(stopped)
+    assert history.best().key == whole.best().key
