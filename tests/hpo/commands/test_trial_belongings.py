@@ -93,3 +93,15 @@ def test_trainings_after_the_search_have_files_of_their_own(tmp_path):
     files = [*(study.folder / "files").rglob("seed")]
     assert len(files) > 2, "the winner is trained again on fresh seeds"
     assert len({path.read_text() for path in files}) == len(files), "no training has overwritten another one's"
+
+
+def test_texts_of_set_user_attr_are_notes():
+    def objective(trial):
+        lr = trial.suggest_categorical("lr", [0.1, 0.2])
+        trial.set_user_attr("checkpoint", "here")
+        trial.set_user_attr("size", 3)
+        return lr
+
+    study = found(objective, space=None, trials=1)
+    assert (study.trials.checkpoint[0], study.trials["size"][0]) == ("here", 3)
+    assert Path(study.folder, "trials.csv").exists()

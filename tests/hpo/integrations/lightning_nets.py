@@ -1,4 +1,4 @@
-"""Networks of Lightning, and checkpoints of users: in a file of their own, because importing it takes seconds."""
+"""Networks of Lightning: in a file of their own, because importing it takes seconds."""
 
 import lightning
 import torch
@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hpo.integrations.lightning import MODEL, new_trainer, train
 
-__all__ = ["MODEL", "DataLoader", "EarlyStopping", "new_trainer", "train"]
+__all__ = ["MODEL", "DataLoader", "EarlyStopping", "ModelCheckpoint", "new_trainer", "train"]
 
 # By epoch: the best is the second, the fourth is its equal.
 ACCURACY, ENDS = [0.5, 0.9, 0.6, 0.9, 0.7], [5.0, 4.0, 1.0, 2.0, 3.0]
@@ -41,23 +41,5 @@ class Net(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.1)
 
 
-class Bringing(Net):
-    """The checkpoint comes from the module."""
-
-    def configure_callbacks(self):
-        """Return it."""
-        return [ModelCheckpoint(monitor="end", save_on_train_epoch_end=True)]
-
-
 def best(**values):
     return ModelCheckpoint(**{"monitor": "accuracy", "mode": "max", **values})
-
-
-CHECKPOINTS = {
-    "one that monitors": lambda: [best()],
-    "one that does not": lambda: [ModelCheckpoint()],
-    "one with save_last": lambda: [best(save_last=True, save_top_k=2)],
-    "one of what is logged at the end": lambda: [best(monitor="end", mode="min", save_on_train_epoch_end=True)],
-    "two, of which the second monitors": lambda: [ModelCheckpoint(every_n_epochs=1), best()],
-    "two that monitor, of which the first counts": lambda: [best(monitor="end", mode="min"), best()],
-}

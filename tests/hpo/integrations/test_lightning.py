@@ -9,14 +9,14 @@ from tests.hpo.integrations.training import equal, finished
 from tests.studies import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-# Of `lightning_nets.CHECKPOINTS`, with the epoch whose model is kept.
-KEPT = {
-    "one that monitors": 2,
-    "one that does not": 5,
-    "one with save_last": 2,
-    "one of what is logged at the end": 3,
-    "two, of which the second monitors": 2,
-    "two that monitor, of which the first counts": 3,
+# Checkpoints of users, with the epoch whose model is kept.
+CHECKPOINTS = {
+    "one that monitors": (2, lambda nets: [nets.best()]),
+    "one that does not": (5, lambda nets: [nets.ModelCheckpoint()]),
+    "one with save_last": (2, lambda nets: [nets.best(save_last=True, save_top_k=2)]),
+    "one of the end": (3, lambda nets: [nets.best(monitor="end", mode="min", save_on_train_epoch_end=True)]),
+    "two, of which the second monitors": (2, lambda nets: [nets.ModelCheckpoint(every_n_epochs=1), nets.best()]),
+    "two, of which the first counts": (3, lambda nets: [nets.best(monitor="end", mode="min"), nets.best()]),
 }
 
 
@@ -75,11 +75,11 @@ def test_the_final_model_needs_no_validation_split(digits):
 def trained(nets, tmp_path):
     """Return a function that trains, and returns curve, result, the kept model's epoch, and the trainer."""
 
-    def train_one(*callbacks, net=nets.Net, **task):
+    def train_one(*callbacks, **task):
         def train(trial):
             trainers.append(nets.new_trainer(trial, max_epochs=5, callbacks=list(callbacks), accelerator="cpu"))
             loaders = {part: nets.DataLoader(nets.DATA, 8) for part in ("train_dataloaders", "val_dataloaders")}
-            return nets.train(trainers[0], net(), trial, **loaders)
+            return nets.train(trainers[0], nets.Net(), trial, **loaders)
 
         trainers = []
         curve, result = finished(train, tmp_path, metric="accuracy", **task)
@@ -89,36 +89,25 @@ def trained(nets, tmp_path):
     return train_one
 
 
-@pytest.mark.parametrize("state", [None, "state"])
-@pytest.mark.parametrize("name", KEPT)
-def test_checkpoints_of_the_users_work_next_to_ours(nets, trained, tmp_path, name, state):
-    epoch = KEPT[name]
-    curve, result, kept, _ = trained(*nets.CHECKPOINTS[name](), state=state)
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoints_of_the_users_work_next_to_ours(nets, trained, tmp_path, name):
+    epoch, made = CHECKPOINTS[name]
+    curve, result, kept, _ = trained(*made(nets), state=None)
     assert [point["epoch"] for point in curve] == [1, 2, 3, 4, 5]
     assert kept == epoch
     assert result == {"accuracy": pytest.approx(nets.ACCURACY[epoch - 1]), "end": nets.ENDS[epoch - 1]}
     assert not (tmp_path / "checkpoints").exists()  # every trial writes to a place of its own
 
 
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_training_in_parts_has_the_checkpoints_of_the_training_in_one(nets, trained, tmp_path, name):
-    before = tmp_path / "nothing"
+    epoch, made = CHECKPOINTS[name]
     for already, amount in ((0, 2), (2, 4), (4, 5)):
-        # On another machine the state is elsewhere.
-        folder = tmp_path / f"state-{already}"
-        if already:
-            shutil.move(before, folder)
-        made = nets.CHECKPOINTS[name]()
-        curve, result, kept, _ = trained(*made, amount=amount, trained=already, state=folder.name)
+        curve, result, kept, _ = trained(*made(nets), amount=amount, trained=already, state=f"state-{already}")
         assert [point["epoch"] for point in curve] == [*range(already + 1, amount + 1)]
-        before = folder
-    assert (kept, result["end"]) == (KEPT[name], nets.ENDS[KEPT[name] - 1])
-
-
-def test_a_checkpoint_that_the_module_brings_works(nets, trained):
-    for task in ({"amount": 3}, {"trained": 3}):
-        _, result, kept, _ = trained(net=nets.Bringing, **task)
-        assert (kept, result["end"]) == (3, 1.0)
+        # On another machine the state is elsewhere.
+        shutil.move(tmp_path / f"state-{already}", tmp_path / f"state-{amount}")
+    assert (kept, result["end"]) == (epoch, nets.ENDS[epoch - 1])
 
 
 def test_early_stopping_says_that_no_more_comes(nets, trained):

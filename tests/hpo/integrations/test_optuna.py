@@ -2,22 +2,18 @@
 
 import subprocess
 import sys
-import threading
+from pathlib import Path
 
 import optuna
 import pytest
-import yaml
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 import hpo
 from hpo.engine.strategies import STRATEGIES as REGISTERED
 from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
-from hpo.integrations.defaults import default_strategy
 from hpo.integrations.optuna import as_sampler
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
-from hpo.trials.space.peers import of_peer
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.cli.commands import hpo as cli
 from tests.hpo.commands.searched import found, note, noted, outcome_of
@@ -40,7 +36,7 @@ def quiet():
 
 
 def test_a_function_that_continues_from_its_state_is_searched_by_asha():
-    @hpo.objective(continues=True, continues_with=("epochs",))
+    @hpo.objective(continues=True)
     def train(config, trial):
         kept = trial.resume_dir / "epoch"
         begun = int(kept.read_text()) if kept.exists() else 0
@@ -55,8 +51,6 @@ def test_a_function_that_continues_from_its_state_is_searched_by_asha():
     assert study.best.score == pytest.approx(4 * study.best.config["lr"])
     assert max(noted()) > 0  # Some went on from a state.
     assert study.reproduce().is_reproduced
-    before = len(study.trials)
-    assert len(study.resume(6, progress=False).trials) > before
 
 
 def without_state(config, trial):
@@ -69,17 +63,16 @@ def without_trial(config):
 
 
 @pytest.mark.parametrize(
-    ("train", "strategy", "says"),
+    ("train", "says"),
     [
-        (without_state, ASHA, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
-        (without_trial, ASHA, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
-        (without_trial, "random", "stop at trial.amount and continue from trial.resume_dir"),
+        (without_state, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
+        (without_trial, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
     ],
 )
-def test_a_function_that_cannot_continue_is_refused_with_what_to_write(train, strategy, says, tmp_path):
+def test_a_function_that_cannot_continue_is_refused_with_what_to_write(train, says):
     with pytest.raises(hpo.HpoError, match=says):
-        found(train, space=LR, strategy=strategy)
-    assert not (tmp_path / "runs").exists()
+        found(train, space=LR, strategy=ASHA)
+    assert not Path("runs").exists()
 
 
 def test_a_space_may_be_a_function_of_a_trial_that_returns_what_it_suggests():
@@ -89,68 +82,49 @@ def test_a_space_may_be_a_function_of_a_trial_that_returns_what_it_suggests():
             "act": trial.suggest_categorical("act", ["a", "b"]),
         }
 
-    asked = hpo.open(hp_space, name="asked", direction="maximize", settings={"track": "none"})
-    asked.close()
-    for made in (found(lambda config: config["lr"], space=hp_space), asked.study):
-        space = yaml.safe_load((made.folder / "config.yaml").read_text())["space"]
-        assert space == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
-
-    def renamed(trial):
-        return {"learning_rate": trial.suggest_float("lr", 1e-4, 0.1), "batch": 32}
-
-    with pytest.raises(hpo.HpoError, match=r"renamed\(trial\) must return the names that it suggests \(lr\), given l"):
-        found(lambda config: 1.0, space=renamed)
+    space = found(lambda config: config["lr"], space=hp_space).config["space"]
+    assert space == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
+    with pytest.raises(hpo.HpoError, match=r"must return the names that it suggests \(lr\), given rate"):
+        found(lambda config: 1.0, space=lambda trial: {"rate": trial.suggest_float("lr", 0, 1)})
 
 
 def test_a_value_is_reported_for_a_step_which_is_the_epoch_unless_there_is_one():
-    @hpo.objective
     def train(config, trial):
         trial.report(0.1, 0)
-        trial.report(0.2, step=1)
-        trial.report(value=0.3, step=2)
+        trial.report(value=0.2, step=1)
         trial.report(loss=0.2, step=30)
         trial.report(loss=0.1, step=400, epoch=40)
         return config["lr"]
 
-    study = found(train, trials=1, metric="accuracy", direction="maximize")
-    assert study.name == "train"
-    *by_value, named, with_epoch = outcome_of(study).curve
-    assert by_value == [{"epoch": step, "accuracy": (step + 1) / 10} for step in range(3)]
-    assert (named, with_epoch) == ({"epoch": 30, "loss": 0.2}, {"epoch": 40, "loss": 0.1, "step": 400})
-
-
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
-        (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
-        (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
-        (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
-        (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
-        (IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
-        (CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
-    ],
-)
-def test_a_distribution_is_a_dimension(given, read):
-    assert of_peer(given, "space.lr") == read
+    first, second, named, with_epoch = outcome_of(found(train, trials=1, metric="accuracy")).curve
+    assert [first, second] == [{"epoch": 0, "accuracy": 0.1}, {"epoch": 1, "accuracy": 0.2}]
+    assert [named, with_epoch] == [{"epoch": 30, "loss": 0.2}, {"epoch": 40, "loss": 0.1, "step": 400}]
 
 
 ACTS = ["relu", "gelu"]
 LOW = 1e-5
 
 
-def shaped(trial):
-    lr = trial.suggest_float("lr", LOW, 1e-1, log=True)
-    config = {"layers": trial.suggest_int(name="layers", low=1, high=3), "act": trial.suggest_categorical("act", ACTS)}
-    momentum = trial.suggest_uniform("momentum", 0, 1)
-    for step in range(3):
-        trial.report(lr + step, step)
-        if trial.should_prune():
-            raise optuna.TrialPruned
-    trial.set_user_attr("params", 17)
-    trial.set_user_attr("note", "text")
-    assert trial.params == {"lr": lr, **config, "momentum": momentum}
-    return lr * config["layers"] + trial.number
+def test_what_an_objective_suggests_is_its_space():
+    def train(trial):
+        lr = trial.suggest_float("lr", LOW, 1e-1, log=True)
+        others = {"layers": trial.suggest_int(name="layers", low=1, high=3), "p": trial.suggest_uniform("p", 0, 1)}
+        act = trial.suggest_categorical("act", ACTS)
+        trial.report(lr, 0)
+        trial.set_user_attr("params", 17)
+        assert not trial.should_prune()
+        assert trial.params == {"lr": lr, **others, "act": act}
+        return lr * others["layers"] + trial.number
+
+    study = found(train, space=None)
+    assert study.trials["state"].tolist() == ["complete"] * 4
+    assert study.config["space"] == {
+        "lr": {"low": 1e-5, "high": 0.1, "log": True},
+        "layers": {"low": 1, "high": 3, "integer": True},
+        "p": {"low": 0.0, "high": 1.0},
+        "act": {"choices": ["relu", "gelu"]},
+    }
+    assert outcome_of(study).metrics["params"] == 17
 
 
 def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
@@ -163,58 +137,18 @@ def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
         return lr
 
     study = found(train, space=None, trials=6)
-    states = ["stopped" if lr < 0.5 else "complete" for lr in study.trials["lr"]]
-    assert study.trials["state"].tolist() == states
-    assert set(states) == {"stopped", "complete"}
+    states = study.trials["state"].tolist()
+    assert states == ["stopped" if lr < 0.5 else "complete" for lr in study.trials["lr"]]
     pruned = states.index("stopped")
     assert study.trials["score"][pruned] == 0.0
     _, out, _ = cli(capsys, "show", study.name, "--trial", str(pruned))
     assert "at point 0 (TrialPruned at line" in out
     assert "too bad" in out
-    assert f"because they are not complete: {states.count('stopped')} trials" in str(study.reproduce("all"))
-
-
-def test_attributes_stand_beside_metrics_by_name():
-    def train(trial):
-        trial.set_user_attr("params", 17)
-        trial.set_user_attr("seconds", 7_000)
-        return {"loss": trial.suggest_float("lr", 0.1, 1.0), "error": 1.0}
-
-    study = found(train, space=None, trials=1, direction=None, metric={"loss": "minimize", "error": "minimize"})
-    outcome = outcome_of(study)
-    assert (outcome.metrics["params"], outcome.seconds < 60) == (17, True)
-
-
-def test_a_bound_that_is_not_assigned_yet_is_one_clear_error():
-    def train(trial):
-        return trial.suggest_float("lr", 0.1, high)
-
-    with pytest.raises(hpo.HpoError, match="high"):
-        found(train, space=None, trials=1)
-    high = 1.0
-
-
-@pytest.mark.slow
-def test_an_objective_of_optunas_shape_is_searched_reproduced_and_resumed():
-    study = found(shaped, space=None, trials=8)
-    assert study.trials["state"].tolist() == ["complete"] * 8
-    assert study.trials["lr"].between(1e-5, 1e-1).all()
-    assert (set(study.trials["layers"]), set(study.trials["act"])) == ({1, 2, 3}, {"relu", "gelu"})
-    assert study.config["space"]["momentum"] == {"low": 0.0, "high": 1.0}
-    assert outcome_of(study).metrics["params"] == 17
-    assert [point["epoch"] for point in outcome_of(study).curve] == [0, 1, 2]
-    assert study.reproduce().is_reproduced
-    assert len(study.resume(10, progress=False).trials) == 10
 
 
 def test_a_closure_and_a_lambda_of_optunas_shape_are_searched():
     most = 4
-
-    def objective(trial):
-        return trial.suggest_int("x", 1, most)
-
-    assert set(found(objective, space=None).trials["x"]) == {1, 2, 3, 4}
-    assert len(found(lambda trial: trial.suggest_float("x", -1, 1) ** 2, space=None, trials=1).trials) == 1
+    assert set(found(lambda trial: trial.suggest_int("x", 1, most), space=None).trials["x"]) == {1, 2, 3, 4}
 
 
 def conditional(trial):
@@ -235,23 +169,14 @@ def passed_on(trial):
     return computed(trial)
 
 
-def silent(trial):
-    return 1.0
-
-
-def renamed(t):
-    return t.suggest_float("x", 0, 1)
-
-
 @pytest.mark.parametrize(
     ("objective", "says"),
     [
-        (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside a condition, loop"),
-        (looped, r"^looped\(trial\): .* is inside a condition, loop or function; give the space yourself"),
+        (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
         (computed, r"^computed\(trial\): .*: its arguments must be plain values.*as_sampler"),
         (passed_on, r"^passed_on\(trial\): passes 'trial' to other code"),
-        (silent, r"^silent\(trial\): suggests no hyperparameter"),
-        (renamed, "must have the parameter 'trial', given 't';"),
+        (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
+        (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
     ],
 )
 def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(objective, says):
@@ -287,12 +212,12 @@ def suggested(trial):
     }
 
 
-def run(study, count):
+def run(study, count, sign=1):
     def objective(trial):
         loss = loss_of(suggested(trial))
         if loss is None:
             raise RuntimeError("this point cannot be trained")
-        return loss
+        return sign * loss
 
     study.optimize(objective, n_trials=count, catch=(RuntimeError,))
     return in_order(trial.params for trial in study.trials)
@@ -309,29 +234,10 @@ def test_one_trial_at_a_time_gets_the_trials_of_our_own_search(name):
     assert run(study, len(expected)) == in_order(expected)
 
 
-def test_ask_and_tell_and_a_larger_score_that_is_better():
+def test_a_larger_score_may_be_the_better_one():
     expected = [trial.point for trial in play(make("evolutionary"), 3, loss_of)]
     study = optuna.create_study(sampler=as_sampler(make("evolutionary")), direction="maximize")
-    points = []
-    for _ in expected:
-        trial = study.ask()
-        points.append(suggested(trial))
-        loss = loss_of(points[-1])
-        study.tell(trial, None if loss is None else -loss, state=optuna.trial.TrialState.FAIL if loss is None else None)
-    assert in_order(points) == in_order(expected)
-
-
-def test_several_at_once_never_get_a_point_twice_and_exhaust_the_space():
-    study = optuna.create_study(sampler=as_sampler(make("random", {"toy": {"a": [1, 2, 3, 4], "b": [1, 2, 3]}})))
-    together = threading.Barrier(2, timeout=10)
-
-    def slow(trial):
-        if trial.number < 4:
-            together.wait()
-        return float(trial.suggest_int("toy.a", 1, 4) * trial.suggest_int("toy.b", 1, 3))
-
-    study.optimize(slow, n_trials=12, n_jobs=2)
-    assert len({tuple(sorted(trial.params.items())) for trial in study.trials}) == 12
+    assert run(study, len(expected), sign=-1) == in_order(expected)
 
 
 def test_running_trials_are_left_out_of_the_next_round_and_not_proposed_again():
@@ -358,14 +264,13 @@ def test_optimize_stops_when_the_strategy_is_finished():
 
 
 def test_conditional_parameters():
-    study = optuna.create_study(sampler=as_sampler(make("random", CONDITIONAL)))
-
     def objective(trial):
-        if trial.suggest_categorical("toy.nonlinearity", ["relu", "tanh"]) == "tanh":
-            return 0.0
-        layers = trial.suggest_int("toy.layers", 1, 4)
-        return float(layers * (trial.suggest_categorical("toy.width", [8, 16, 32]) if layers > 2 else 1))
+        is_relu = trial.suggest_categorical("toy.nonlinearity", ["relu", "tanh"]) == "relu"
+        if is_relu and trial.suggest_int("toy.layers", 1, 4) > 2:
+            trial.suggest_categorical("toy.width", [8, 16, 32])
+        return 0.0
 
+    study = optuna.create_study(sampler=as_sampler(make("random", CONDITIONAL)))
     study.optimize(objective, n_trials=50)
     space = space_from_dict(CONDITIONAL)
     assert len(study.trials) == space.size
@@ -387,7 +292,6 @@ WHEN = {"b": {"choices": [1, 2]}, "c": {"values": [1, 2], "when": {"b": 1}}}
 MISTAKES = {
     "an unknown name": (lambda t: t.suggest_int("toy.layer", 1, 5), "'toy.layer', which is not in .*toy.layers"),
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
-    "other choices": (lambda t: t.suggest_categorical("toy.nonlinearity", ["relu", "gelu"]), "toy.nonlinearity"),
     "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
     "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest this hyperparameter"),
     "a condition that does not hold": (
@@ -437,34 +341,10 @@ def test_a_strategy_of_one_loss_or_of_steps_is_refused(name, directions, says):
         optuna.create_study(directions=directions, sampler=as_sampler(make(name))).ask()
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "says"),
-    [
-        ("randon", None, "did you mean 'random'"),
-        ("TPE", None, "did you mean 'tpe'"),
-        ("random", {"round_size": 0}, r"strategy\.round_size: .*given 0"),
-    ],
-)
-def test_a_strategy_in_one_call_says_what_is_wrong(name, settings, says):
-    with pytest.raises(ConfigError, match=says):
-        default_strategy(name, {"x": [1, 2]}, settings=settings)
-
-
 @pytest.mark.nightly
 def test_the_example_runs():
     command = [sys.executable, str(REPOSITORY / "examples/optuna_study.py")]
     assert "40 trials, best" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_a_trial_that_asks_after_a_later_one_gets_the_earlier_point():
-    strategy = make("evolutionary", population=4, surviving=0.5, children=None, generations=2)
-    alone = optuna.create_study(sampler=as_sampler(strategy))
-    expected = [suggested(alone.ask()), suggested(alone.ask())]
-    study = optuna.create_study(sampler=as_sampler(strategy))
-    # As two threads may: both trials have begun before the first of them asks.
-    begun = [study._storage.create_new_trial(study._study_id) for _ in expected]
-    later, earlier = (optuna.trial.Trial(study, number) for number in reversed(begun))
-    assert [suggested(earlier), suggested(later)] == expected
 
 
 def test_generations_come_to_their_end_with_several_trials_at_once():
@@ -473,3 +353,14 @@ def test_generations_come_to_their_end_with_several_trials_at_once():
         study = optuna.create_study(sampler=as_sampler(strategy))
         study.optimize(lambda trial: float(len(str(suggested(trial)))), n_trials=100, n_jobs=3)
         assert 4 + 2 + 2 <= len(study.trials) < 100
+
+
+def test_attributes_stand_beside_metrics_by_name():
+    def train(trial):
+        trial.set_user_attr("params", 17)
+        trial.set_user_attr("seconds", 7_000)
+        return {"loss": trial.suggest_float("lr", 0.1, 1.0), "error": 1.0}
+
+    study = found(train, space=None, trials=1, direction=None, metric={"loss": "minimize", "error": "minimize"})
+    outcome = outcome_of(study)
+    assert (outcome.metrics["params"], outcome.seconds < 60) == (17, True)

@@ -1,17 +1,17 @@
 """What people of Ray Tune type: functions that report, its dimensions, and our strategies as searchers of its Tuner."""
 
-import argparse
 import asyncio
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import ray
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
@@ -55,56 +55,30 @@ def test_which_report_counts_decides_the_study():
 
 
 def test_nothing_returned_and_nothing_reported_says_what_to_do():
-    def silent(config, trial):
-        pass
-
-    def other(config, trial):
-        trial.report(loss=0.1)
-
-    assert "return the score, or report it: trial.report(score=...)" in found(silent, trials=1).trials["error"][0]
+    failed = found(lambda config, trial: None, trials=1)
+    assert "return the score, or report it: trial.report(score=...)" in failed.trials["error"][0]
     with pytest.raises(hpo.HpoError, match="no number as 'score'; it reported: loss; report 'score', or set `metric`"):
-        found(other)
+        found(lambda config, trial: trial.report(loss=0.1))
 
 
-@pytest.mark.slow
-def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook():
-    async def returns(config):
+async def with_reports(config, trial):
+    for epoch in range(4):
         await asyncio.sleep(0)
-        return config["lr"]
+        trial.report(epoch=epoch, score=config["lr"])
+    return config["lr"]
 
-    async def reports(config, trial):
-        for epoch in range(3):
-            await asyncio.sleep(0)
-            trial.report(epoch=epoch, score=config["lr"] - epoch)
 
+def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook():
     async def cell():
-        return found(reports, space=LR, name="cell", trials=2)
+        return found(with_reports, space=LR, trials=2)
 
-    for study in (found(returns, space=LR, trials=2), found(reports, space=LR, trials=2), asyncio.run(cell())):
-        assert study.best.score == study.best.config["lr"] == max(study.trials["lr"])
+    study = asyncio.run(cell())
+    assert study.best.score == max(study.trials["lr"])
 
 
 def test_a_coroutine_is_stopped_at_a_report():
-    async def train(config, trial):
-        for epoch in range(4):
-            await asyncio.sleep(0)
-            trial.report(epoch=epoch, score=config["lr"])
-        return config["lr"]
-
     settings = {"study.stop_rule": "median", "study.lanes": 1}
-    assert set(found(train, space=LR, trials=12, settings=settings).trials["state"]) == {"complete", "stopped"}
-
-
-def test_a_refusal_of_argparse_is_the_reason_of_the_failure(monkeypatch):
-    def train(config):
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--scale", required=True)
-        return float(parser.parse_args().scale)
-
-    monkeypatch.setattr(sys, "argv", ["train.py"])
-    assert "the following arguments are required: --scale" in found(train, trials=1).trials["error"][0]
-    monkeypatch.setattr(sys, "argv", ["train.py", "--scale", "0.5"])
-    assert found(train, trials=1, name="given").best.score == 0.5
+    assert set(found(with_reports, space=LR, trials=12, settings=settings).trials["state"]) == {"complete", "stopped"}
 
 
 @pytest.mark.parametrize(
@@ -117,9 +91,16 @@ def test_a_refusal_of_argparse_is_the_reason_of_the_failure(monkeypatch):
         (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
         (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
         (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
+        (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
+        (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
+        (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
+        (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
+        (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
+        (IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
+        (CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
     ],
 )
-def test_a_dimension_of_tune_is_read(given, read):
+def test_a_dimension_of_tune_or_optuna_is_read(given, read):
     assert of_peer(given, "space.lr") == read
 
 
@@ -135,12 +116,6 @@ def test_a_dimension_of_tune_is_read(given, read):
 def test_a_dimension_that_no_space_has_is_refused(given, says):
     with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
         found(lambda config: 1.0, space={"net": {"lr": given}})
-
-
-def test_tuples_of_a_choice_stay_tuples():
-    space = {"x": tune.choice([(1, 2), (3, 4)]), "y": tune.choice(["a", {1: 2}, np.array([1, 2])])}
-    study = found(lambda config: config["x"].index(config["x"][0]) + isinstance(config["y"], np.ndarray), space=space)
-    assert (study.best.score, type(study.best.config["x"]), study.best.config["y"]) == (1, tuple, [1, 2])
 
 
 OWN_RAY = """
@@ -168,9 +143,6 @@ if __name__ == "__main__":
         assert ray.is_initialized()
     within = ray.remote(num_cpus=1)(lambda: search("within", progress=False))
     assert ray.get(within.remote()) == [0.25] * 2
-    ray.shutdown()
-    assert search("after", progress=False) == [0.25] * 2
-    assert not ray.is_initialized()
 """
 
 
@@ -184,8 +156,8 @@ def test_a_ray_of_the_users_own_is_used_and_left_alive():
     assert done.stdout.count("\n2 workers") == 2
 
 
-def searcher_of(strategy, metric="loss", mode="min"):
-    return as_searcher(strategy, metric, mode).searcher
+def searcher_of(strategy, mode="min"):
+    return as_searcher(strategy, "loss", mode).searcher
 
 
 def make(name, tree=None, **changes):
@@ -197,8 +169,9 @@ def loss_of(point):
     return None if loss < 0.1 else loss
 
 
-def run(searcher, workers, order, ids=0):
-    """Play Tune: run as many trials as fit, which end in any order; return the points in order."""
+def run(searcher, workers, ids=0):
+    """Play Tune: run as many trials as fit, which end in any order; return the points, and whether a worker waited."""
+    order, sign = random.Random(workers), -1 if searcher.mode == "max" else 1
     points, running, waited = [], {}, False
     while True:
         answer = searcher.suggest(f"t{ids}") if len(running) < workers else None
@@ -214,34 +187,23 @@ def run(searcher, workers, order, ids=0):
         loss = loss_of(running.pop(trial_id))
         # A failure comes as an error, or as a result without the metric, or with one that is no number.
         bad = order.choice([(None, True), ({"other": 1.0}, False), ({"loss": float("nan")}, False)])
-        result, error = bad if loss is None else ({"loss": loss, "config": {}}, False)
+        result, error = bad if loss is None else ({"loss": sign * loss, "config": {}}, False)
         searcher.on_trial_complete(trial_id, result=result, error=error)
 
 
-@pytest.mark.parametrize(
-    ("name", "workers"), [("grid", 3), *(("evolutionary_plain", n) for n in (1, 3, 100)), ("evolutionary", 1)]
-)
-def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(name, workers):
+ROUNDS = [("grid", 3, "min"), *(("evolutionary_plain", workers, "min") for workers in (1, 3, 100))]
+
+
+@pytest.mark.parametrize(("name", "workers", "mode"), [*ROUNDS, ("evolutionary", 1, "min"), ("evolutionary", 1, "max")])
+def test_one_worker_or_a_strategy_of_rounds_gets_the_trials_of_our_own_search(name, workers, mode):
     expected = [dict(trial.point) for trial in play(make(name), 10_000, loss_of)]
-    points, waited = run(searcher_of(make(name)), workers, random.Random(workers))
-    assert points == expected
-    assert waited == (workers > 1)
+    assert run(searcher_of(make(name), mode), workers) == (expected, workers > 1)
 
 
 @pytest.mark.parametrize("name", ["random", "shifting_window", "evolutionary"])
 def test_several_workers_never_get_a_point_twice(name):
-    points, _ = run(searcher_of(make(name)), 5, random.Random(5))
+    points, _ = run(searcher_of(make(name)), 5)
     assert len({point_key(point) for point in points}) == len(points) == make(name).space.size
-
-
-def test_max_is_min_of_the_opposite():
-    small, large = searcher_of(make("evolutionary")), searcher_of(make("evolutionary"), mode="max")
-    for step in range(30):
-        first, second = small.suggest(f"{step}"), large.suggest(f"{step}")
-        assert first == second
-        loss = loss_of(flatten(first)) or 2.0
-        small.on_trial_complete(f"{step}", {"loss": loss})
-        large.on_trial_complete(f"{step}", {"loss": -loss})
 
 
 def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_continues_with_the_same_points(tmp_path):
@@ -250,36 +212,32 @@ def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_continues_wit
             loss = loss_of(points[i])
             searcher.on_trial_complete(f"t{i}", None if loss is None else {"loss": loss}, error=loss is None)
 
-    whole, _ = run(searcher_of(make("evolutionary_plain")), 1, random.Random(0))
+    whole, _ = run(searcher_of(make("evolutionary_plain")), 1)
     begun = searcher_of(make("evolutionary_plain"))
     points = [flatten(begun.suggest(f"t{i}")) for i in range(6)]
     complete(begun, (3, 0, 1, 2, 4, 5))
     points += [flatten(begun.suggest("t6")), flatten(begun.suggest("t7"))]
     begun.save_to_dir(str(tmp_path))
-    (state,) = tmp_path.iterdir()
-    json.loads(state.read_text())
     restored = searcher_of(make("evolutionary_plain"))
     restored.restore_from_dir(str(tmp_path))
     complete(restored, (7, 6))
-    rest, _ = run(restored, 1, random.Random(0), ids=8)
+    rest, _ = run(restored, 1, ids=8)
     assert points + rest == whole
 
 
 def test_what_contradicts_the_tuner_is_refused():
     searcher = as_searcher(make("random"), "loss", "min")
     assert searcher.set_search_properties("loss", "min", {"epochs": 3, "nested": {"x": [1, 2]}})
-    with pytest.raises(ConfigError, match="metric: the searcher has 'loss', but the TuneConfig has 'accuracy'"):
-        searcher.set_search_properties("accuracy", None, {})
-    for sampled in (tune.uniform(0, 1), tune.grid_search([1, 2])):
-        with pytest.raises(SpaceError, match="param_space: must have only constants"):
-            searcher.set_search_properties(None, None, {"nested": {"x": sampled}})
+    for metric, constants, says in (
+        ("accuracy", {}, "metric: the searcher has 'loss', but the TuneConfig has 'accuracy'"),
+        (["loss", "size"], {}, r"metric: must be the name of one metric, given .*size"),
+        (None, {"nested": {"x": tune.uniform(0, 1)}}, "param_space: must have only constants"),
+        (None, {"x": tune.grid_search([1, 2])}, "param_space: must have only constants"),
+    ):
+        with pytest.raises((ConfigError, SpaceError), match=says):
+            searcher.set_search_properties(metric, None, constants)
     with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
         as_searcher(make("random"), "loss", "minimize")
-    for several in (["loss", "size"], {"loss": "min", "size": "min"}):
-        with pytest.raises(ConfigError, match=r"metric: must be the name of one metric, given .*size"):
-            as_searcher(make("random"), several, "min")
-        with pytest.raises(ConfigError, match="metric: must be the name of one metric"):
-            as_searcher(make("random")).set_search_properties(several, "min", {})
 
 
 def test_metric_and_mode_may_come_from_the_tuner_and_must_come_from_somewhere():
@@ -287,7 +245,6 @@ def test_metric_and_mode_may_come_from_the_tuner_and_must_come_from_somewhere():
     with pytest.raises(ConfigError, match="metric, mode: must be given"):
         search.searcher.suggest("t0")
     assert search.set_search_properties("loss", "min", {"epochs": 1})
-    assert search.metric == "loss"
     assert search.searcher.suggest("t0")
 
 
@@ -319,9 +276,12 @@ def train(config):
 @pytest.fixture(scope="module")
 def cluster():
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
+    before = signal.getsignal(signal.SIGINT)
     ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR", configure_logging=False)
     yield
     ray.shutdown()
+    # Tune leaves its own, by which a task's KeyboardInterrupt is told from a signal.
+    signal.signal(signal.SIGINT, before)
 
 
 # Ray leaves sockets and files to the garbage collector.

@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -15,12 +14,12 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hpo
-import hpo.integrations.sklearn as integration
-from hpo.integrations import defaults
 from hpo.integrations.sklearn import HpoSearchCV
 
-# A search on every one of its data sets takes a minute altogether.
 pytestmark = pytest.mark.filterwarnings("ignore")
+IRIS = load_iris(return_X_y=True)
+ORDERED = {"name": "grid", "order": "lexicographic", "round_size": 1}
+# A search on every one of their data sets takes a minute altogether.
 CHECKED = [
     HpoSearchCV(LogisticRegression(), {"C": (0.1, 1.0)}, trials=2, strategy="random", cv=2),
     HpoSearchCV(Ridge(), {"alpha": (0.1, 1.0)}, trials=2, strategy="random", cv=2),
@@ -71,17 +70,20 @@ def test_without_a_seed_it_searches_all_the_same(digits):
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
         ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
+        ({"space": []}, r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
+        ({"space": [["C", [1, 2]]]}, "space: must be a dict of parameters, or a list of such"),
+        ({"space": [{"C": [1, 2]}, {"C": (1, 2, 3)}]}, "a tuple must be a range"),
+        *(({"strategy": name}, "strategy: must be one that fully trains every point") for name in ("asha", "ladder")),
     ],
 )
-def test_what_cannot_be_is_refused(digits, arguments, says):
+def test_what_cannot_be_is_refused(arguments, says):
     with pytest.raises(hpo.HpoError, match=says):
-        HpoSearchCV(SVC(), **({"space": {"C": (0.1, 1.0)}, "trials": 2, "cv": 2} | arguments)).fit(*digits)
+        HpoSearchCV(SVC(), **({"space": {"C": (0.1, 1.0)}, "trials": 2, "cv": 2} | arguments)).fit(*IRIS)
 
 
 def test_several_scores_have_the_columns_of_scikit_learns_own_search(digits):
     arguments = {"cv": 2, "scoring": {"own": "accuracy", "f1": "f1_macro"}, "refit": "f1"}
-    ordered = {"name": "grid", "order": "lexicographic"}
-    ours = HpoSearchCV(SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy=ordered, **arguments)
+    ours = HpoSearchCV(SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy=ORDERED, **arguments)
     theirs = GridSearchCV(SVC(), {"C": [1e-3, 0.1]}, **arguments)
     for search in (ours, theirs):
         search.fit(*digits)
@@ -92,11 +94,6 @@ def test_several_scores_have_the_columns_of_scikit_learns_own_search(digits):
 
 
 # What users of scikit-learn's own searches type.
-
-IRIS = load_iris(return_X_y=True)
-
-
-ORDERED = {"name": "grid", "order": "lexicographic", "round_size": 1}
 
 
 def pipe():
@@ -126,19 +123,10 @@ def test_where_all_candidates_fail_the_error_is_scikit_learns():
     assert "C" in str(error.value)
 
 
-def test_a_number_as_error_score_is_the_score_of_what_failed_and_the_strategy_knows(monkeypatch):
-    states = {}
-
-    def with_score(trial, score, direction):
-        ended = defaults.with_score(trial, score, direction)
-        states[trial.point["C"]] = ended.state
-        return ended
-
-    monkeypatch.setattr(integration, "with_score", with_score)
-    search = HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy="tpe", trials=2, cv=2, error_score=0).fit(*IRIS)
-    assert dict(zip(search.cv_results_["param_C"], search.cv_results_["mean_test_score"], strict=True))[-1.0] == 0
+def test_a_number_as_error_score_is_the_score_of_what_failed():
+    search = HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy=ORDERED, trials=2, cv=2, error_score=0).fit(*IRIS)
+    assert search.cv_results_["mean_test_score"][0] == 0
     assert search.best_params_ == {"C": 1.0}
-    assert states == {-1.0: "failed", 1.0: "complete"}
 
 
 def test_error_score_raise_raises_at_the_first():
@@ -147,10 +135,8 @@ def test_error_score_raise_raises_at_the_first():
 
 
 def both(estimator, x, y):
-    return {
-        "accuracy": accuracy_score(y, estimator.predict(x)),
-        "f1": f1_score(y, estimator.predict(x), average="macro"),
-    }
+    right = estimator.score(x, y)
+    return {"accuracy": right, "error": 1 - right}
 
 
 @pytest.mark.parametrize("scoring", [["accuracy", "f1_macro"], both])
@@ -160,19 +146,13 @@ def test_several_scores_survive_candidates_that_fail(scoring):
     assert list(np.isnan(search.cv_results_["mean_test_accuracy"])) == [True, True, False, False]
 
 
-def test_estimators_are_values():
-    scalers = [StandardScaler(), MinMaxScaler(), "passthrough"]
+def test_estimators_are_values_and_two_that_look_the_same_are_two():
+    scalers = [StandardScaler(), StandardScaler(), "passthrough"]
     search = HpoSearchCV(pipe(), {"scale": scalers, "clf__C": hpo.log(0.1, 10)}, trials=9, cv=2).fit(*IRIS)
     assert {id(scaler) for scaler in search.cv_results_["param_scale"]} == set(map(id, scalers))
     assert search.best_params_["scale"] in scalers
     assert not hasattr(scalers[0], "mean_")  # a clone was fitted, the values stay as given
-    assert type(search.best_estimator_["scale"]) in (StandardScaler, MinMaxScaler, str)
-
-
-def test_estimators_that_look_the_same_are_two():
-    scalers = [StandardScaler(), StandardScaler()]
-    search = HpoSearchCV(pipe(), {"scale": scalers}, strategy=ORDERED, trials=9, cv=2).fit(*IRIS)
-    assert [params["scale"] for params in search.cv_results_["params"]] == scalers
+    assert type(search.best_estimator_["scale"]) in (StandardScaler, str)
 
 
 def test_what_is_no_json_value_is_a_value():
@@ -186,35 +166,23 @@ def test_what_is_no_json_value_is_a_value():
     assert [params["class_weight"] for params in search.cv_results_["params"]] == weights
 
 
-GRIDS = [
-    {"clf": [SVC()], "clf__C": hpo.log(0.1, 10), "clf__kernel": ["rbf", "linear"]},
-    {"clf": [DecisionTreeClassifier(random_state=0)], "clf__max_depth": [1, 2, 3]},
-    {"clf": [LogisticRegression()], "scale": [MinMaxScaler(), None]},
-]
-
-
-@pytest.mark.quick("strategy1")
+@pytest.mark.quick("evolutionary")
 @pytest.mark.nightly
-@pytest.mark.parametrize("strategy", ["tpe", "evolutionary", {"name": "gp", "startup": 4}])
+@pytest.mark.parametrize("strategy", ["tpe", "evolutionary", "gp"])
 def test_a_list_of_grids(strategy):
-    search = HpoSearchCV(pipe(), GRIDS, trials=8, strategy=strategy, cv=2).fit(*IRIS)
-    seen = set()
+    grids = [
+        {"clf": [SVC()], "clf__C": hpo.log(0.1, 10), "clf__kernel": ["rbf", "linear"]},
+        {"clf": [DecisionTreeClassifier(random_state=0)], "clf__max_depth": [1, 2, 3]},
+        {"clf": [LogisticRegression()], "scale": [MinMaxScaler(), None]},
+    ]
+    search = HpoSearchCV(pipe(), grids, trials=8, strategy=strategy, cv=2).fit(*IRIS)
     for place, params in enumerate(search.cv_results_["params"]):
-        grid = next(grid for grid in GRIDS if grid["clf"][0] is params["clf"])
-        seen.add(type(params["clf"]))
+        grid = next(grid for grid in grids if grid["clf"][0] is params["clf"])
         assert set(params) == set(grid)
         for name in ("clf__C", "clf__kernel", "clf__max_depth", "scale"):
             assert search.cv_results_[f"param_{name}"].mask[place] == (name not in grid)
-    assert len(seen) >= 2
-    assert search.best_estimator_.predict(IRIS[0]).shape == (150,)
+    assert len({type(params["clf"]) for params in search.cv_results_["params"]}) >= 2
     assert search.best_params_ in search.cv_results_["params"]
-
-
-@pytest.mark.parametrize("strategy", ["asha", {"name": "hyperband"}, "successive_halving", "ladder"])
-def test_a_strategy_that_cannot_be_used_says_at_once_which_can(strategy):
-    search = HpoSearchCV(SVC(), {"C": hpo.log(1e-3, 1e3)}, strategy=strategy)
-    with pytest.raises(hpo.HpoError, match=r"strategy: must be one that fully trains every point \(grid, random, "):
-        search.fit(*IRIS)
 
 
 def test_a_list_of_grids_is_searched_whole_by_grid():
@@ -225,39 +193,3 @@ def test_a_list_of_grids_is_searched_whole_by_grid():
         *({"kernel": "rbf", "C": c, "gamma": gamma} for c in (1, 10) for gamma in (0.1, 1.0)),
         {},
     ]
-
-
-@pytest.mark.parametrize(
-    ("space", "says"),
-    [
-        ([], r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
-        ([["C", [1, 2]]], r"space: must be a dict of parameters, or a list of such"),
-        ("C", r"space: must be a dict of parameters, or a list of such dicts, given 'C'"),
-        ([{"C": [1, 2]}, {"C": (1, 2, 3)}], "a tuple must be a range"),
-    ],
-)
-def test_what_is_no_grid_is_refused(space, says):
-    with pytest.raises(hpo.HpoError, match=says):
-        HpoSearchCV(SVC(), space, trials=2, cv=2).fit(*IRIS)
-
-
-@pytest.mark.parametrize("form", ["frame", "arrays"])
-def test_cross_val_score_of_an_objective_as_folds_of_the_search(form):
-    """As `cross_val_score(model, X, y, cv=5).mean()` in an objective, with a test part outside."""
-    data = load_iris(as_frame=True).frame if form == "frame" else IRIS
-
-    def classify(config, trial):
-        if form == "frame":
-            x, y = trial.data.drop(columns="target").to_numpy(), trial.data["target"].to_numpy()
-        else:
-            x, y = trial.data
-        return SVC(C=config["C"]).fit(x[trial.train], y[trial.train]).score(x[trial.validation], y[trial.validation])
-
-    settings = {"dispatch": "local", "track": "none"}
-    study = hpo.search(
-        *(classify, {"C": hpo.log(0.1, 10)}), trials=2, direction="maximize", data=data, folds=5, settings=settings,
-        progress=False,
-    )  # fmt: skip
-    row = study.trials.iloc[0]
-    assert row["score"] == pytest.approx(np.mean([row[f"fold_{fold}"] for fold in range(5)]))
-    assert study.test(with_default=False)["score"] > 0.7

@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
-from hpo.integrations.transformers import SearchedValues, objective_of
+from hpo.integrations.transformers import objective_of
 from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.plain_function import RunningTrial
+from tests.hpo.commands.searched import found
 from tests.hpo.integrations.training import TASK, equal, finished
 from tests.studies import REPOSITORY
 
@@ -50,7 +51,7 @@ def losses(*curves):
 def test_a_training_in_parts_is_the_training_in_one_after_a_crash_and_with_a_truncated_checkpoint(digits, tmp_path):
     whole, result, weights = digits(state="one")
     assert [(point["epoch"], point["more"]) for point in whole] == [(1, True), (2, True), (3, True), (4, False)]
-    assert (result["accuracy"], result["loss"]) == (whole[-1]["accuracy"], whole[-1]["loss"])
+    assert result["loss"] == whole[-1]["loss"]
     begun, _, first = digits(amount=2)
     again, _, same = digits(amount=2)  # after a crash: it reports what it had saved and trains no step twice
     assert losses(again) == losses(begun) == losses(whole[:2])
@@ -126,10 +127,6 @@ def net_of_params(trial=None):
     return Net(trial.params["layers"] if trial is not None else 1)
 
 
-def net_of_all(trial):
-    return Net(**{name: value for name, value in (trial or {}).items() if name == "layers"})
-
-
 class Watching(TrainerCallback):
     """Note the model, the arguments and the trainer's own state of each training."""
 
@@ -151,9 +148,7 @@ def new_trainer(tmp_path, model_init=new_net, kind=Trainer, evaluated=ROWS, argu
 
 def searched(objective, space, **more):
     SEEN.clear()
-    settings = {"dispatch": "local", "track": "none", "report.figures": False}
-    goal = {"metric": "loss", "direction": "minimize", "trials": 1}
-    return hpo.search(objective, space, settings=settings, **{"progress": False, **goal, **more})
+    return found(objective, space=space, **{"metric": "loss", "direction": "minimize", "trials": 1, **more})
 
 
 def trained(trainer, *configs):
@@ -166,11 +161,10 @@ def trained(trainer, *configs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params, net_of_all])
+@pytest.mark.parametrize("model_init", [plain_net, optunas_net, net_of_params])
 def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
-    unread = {"unknown": 1} if model_init is net_of_all else {}  # that goes through all keys and so reads all
-    trained(trainer, {"layers": 2, "learning_rate": 0.1, **unread}, {"layers": 3, "learning_rate": 0.2, **unread})
+    trained(trainer, {"layers": 2, "learning_rate": 0.1}, {"layers": 3, "learning_rate": 0.2})
     assert [seen["layers"] for seen in SEEN] == [2, 3]
     assert [seen["args"].learning_rate for seen in SEEN] == [0.1, 0.2]
     assert trainer.args.learning_rate == 5e-5
@@ -182,48 +176,24 @@ def test_a_search_begins_with_the_trainers_arguments_reaches_model_init_and_keep
     trainer = new_trainer(tmp_path, plain_net, arguments=given, callbacks=[Watching()])
     space = {"learning_rate": hpo.log(1e-4, 1e-2), "lr_scheduler_type": ["linear", "cosine"], "warmup_steps": (0, 9)}
     study = searched(objective_of(trainer), space | {"layers": [1, 2, 3]}, config={"layers": 2}, trials=3)
-    assert list(study.trials.state) == ["complete"] * 3
     first = {"learning_rate": 2e-3, "lr_scheduler_type": "cosine", "warmup_steps": 0, "layers": 2}
     assert study.trials.iloc[0][list(first)].to_dict() == first
     assert [seen["layers"] for seen in SEEN] == list(study.trials["layers"])
     assert [seen["args"].learning_rate for seen in SEEN] == list(study.trials["learning_rate"])
-    config = study.best.config
-    assert (config["weight_decay"], config["num_train_epochs"], config["use_cpu"]) == (0.01, 1, True)
-    assert not {"seed", "output_dir", "report_to", "fp16"} & set(config)
-    assert SEEN[0]["args"].weight_decay == 0.01
+    assert (SEEN[0]["args"].weight_decay, study.best.config["weight_decay"]) == (0.01, 0.01)
     assert SEEN[0]["args"].seed != 7  # each training has its own
-    assert [*(study.folder / "checkpoints").iterdir()] == [study.best.model_dir]
-    net = Net(config["layers"])
+    assert not {"seed", "output_dir", "report_to", "fp16"} & set(study.best.config)
+    net = Net(study.best.config["layers"])
     net.load_state_dict(load_file(study.best.model_dir / "model.safetensors"))
     batch = {name: torch.stack([row[name] for row in ROWS]) for name in ROWS[0]}
     assert float(net.eval()(**batch)["loss"]) == pytest.approx(study.best.score, rel=1e-5)
 
 
-def test_what_is_not_searched_is_named():
-    trial = SearchedValues(layers=2, learning_rate=1e-3)
-    assert trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True) == 1e-3
-    assert (trial.get("width", 7), "width" in trial, trial.params["layers"]) == (7, False, 2)
-    says = "'layer' is not in the space; the space has layers, learning_rate; did you mean 'layers'"
-    with pytest.raises(KeyError, match=says):
-        trial.suggest_categorical("layer", [1, 2])
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"space": [{"learning_rate": [1e-4]}]}, "space: must be a dict, given a list"),
-        ({"config": ["weight_decay"]}, "config: must be a dict, given a list"),
-        (
-            {"space": {"learning_rat": [1e-4, 1e-3]}},
-            "'learning_rat' is not an argument of TrainingArguments; did you mean 'learning_",
-        ),
-    ],
-)
-def test_what_a_trainer_cannot_search_is_refused_before_the_first_trial(tmp_path, given, says):
-    with pytest.raises(hpo.HpoError, match=says):
-        searched(objective_of(new_trainer(tmp_path)), **{"space": {"learning_rate": [1e-4, 1e-3]}, **given})
-    assert not (tmp_path / "runs").exists()
+def test_what_a_trainer_cannot_search_is_refused_before_the_first_trial(tmp_path):
     trainer = new_trainer(tmp_path)
+    with pytest.raises(hpo.HpoError, match=r"'learning_rat' is not an argument of .*; did you mean 'learning_"):
+        searched(objective_of(trainer), {"learning_rat": [1e-4, 1e-3]})
+    assert not (tmp_path / "runs").exists()
     trainer.model_init = None
     with pytest.raises(hpo.HpoError, match="model_init"):
         objective_of(trainer)
@@ -237,22 +207,18 @@ def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
     assert not SEEN
 
 
-STEPS = {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}
-
-
 @pytest.mark.parametrize(
     ("space", "arguments", "line"),
     [
         ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training ends at 3"),
         ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
-        ({}, STEPS, "a training ends at 2"),
+        ({}, {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}, "a training ends at 2"),
     ],
 )
 def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, arguments, line):
     objective = objective_of(new_trainer(tmp_path, arguments=arguments))
-    with pytest.raises(hpo.HpoError, match=r"before strategy\.max_amount=9") as refused:
+    with pytest.raises(hpo.HpoError, match=rf"{line}.* before strategy\.max_amount=9"):
         searched(objective, {"learning_rate": [1e-3], **space}, strategy={"name": "asha", "max_amount": 9})
-    assert line in str(refused.value)
 
 
 class WeightedTrainer(Trainer):
@@ -261,25 +227,14 @@ class WeightedTrainer(Trainer):
     def __init__(self, *args, class_weights=None, **kwargs):
         super().__init__(*args, **kwargs)
         self.class_weights, self.batches = class_weights, []
-        self.model_accepts_loss_kwargs = False
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """Return the weighted loss."""
         self.batches.append(len(inputs["labels"]))
         SEEN.append({"weights": self.class_weights.tolist(), "batches": len(self.batches)})
-        assert not self.model_accepts_loss_kwargs
         outputs = model(**inputs)
         loss = torch.nn.functional.cross_entropy(outputs["logits"], inputs["labels"], self.class_weights)
         return (loss, outputs) if return_outputs else loss
-
-
-class Popping(WeightedTrainer):
-    """Its signature does not say what it takes."""
-
-    def __init__(self, **kwargs):
-        weights = kwargs.pop("weights")
-        super().__init__(**kwargs)
-        self.class_weights = torch.tensor(weights)
 
 
 def collate(rows):
@@ -292,15 +247,10 @@ def measures(predicted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "own"),
-    [(WeightedTrainer, {"class_weights": torch.tensor([1.0, 9.0])}), (Popping, {"weights": [1.0, 9.0]})],
-)
-def test_all_parts_of_a_trainer_and_of_a_subclass_reach_each_trial_and_its_state_is_each_trials_own(
-    tmp_path, kind, own
-):
+def test_all_parts_of_a_trainer_and_of_a_subclass_reach_each_trial_and_its_state_is_each_trials_own(tmp_path):
     parts = {"data_collator": collate, "compute_metrics": measures, "callbacks": [Watching()]}
-    trainer = new_trainer(tmp_path, kind=kind, optimizer_cls_and_kwargs=(torch.optim.SGD, {"lr": 0.25}), **parts, **own)
+    parts |= {"optimizer_cls_and_kwargs": (torch.optim.SGD, {"lr": 0.25})}
+    trainer = new_trainer(tmp_path, kind=WeightedTrainer, class_weights=torch.tensor([1.0, 9.0]), **parts)
     trainer.train()  # leaves more in it than its constructor
     trainer.batches.clear()
     trained(trainer, {"weight_decay": 0.0}, {"weight_decay": 0.1})
@@ -332,12 +282,9 @@ def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_
     goals = {"metric": {"hits": "maximize", "depth": "maximize"}, "direction": None}
     several = searched(both, hp_space, measured=["right"], name="several", **goals)
     assert list(several.trials.score) == list(several.trials.right)
-    for name, formula, goal, says in (
-        ("same", twice_right, {"metric": "right"}, "right is also the name of a metric of the evaluation; give the"),
-        ("two", lambda _: (1.0, 2.0), {}, "must return a value for each of the study's metrics (score), given (1.0, "),
-    ):
-        failed = searched(objective_of(trainer, formula), hp_space, name=name, **more | goal)
-        assert all(f"compute_objective: {says}" in error for error in failed.trials.error)
+    failed = searched(objective_of(trainer, lambda _: (1.0, 2.0)), hp_space, name="two", **more)
+    says = "compute_objective: must return a value for each of the study's metrics (score), given (1.0, "
+    assert all(says in error for error in failed.trials.error)
 
 
 class Adjusted(Trainer):
@@ -358,7 +305,6 @@ def test_all_sets_of_an_evaluation_are_one_report_of_what_evaluate_returns(tmp_p
     halving = {"name": "successive_halving", "min_amount": 1, "max_amount": 3, "eta": 3}
     space = {"learning_rate": hpo.log(1e-4, 1e-1)}
     study = searched(objective_of(trainer), space, metric="both", strategy=halving, trials=4)
-    assert study.trials["error"].isna().all(), study.trials["error"].tolist()
     # An epoch has 3 steps; the loss is below 2.
     epochs = [round((score - 1) / 3) for score in study.trials["score"]]
     assert epochs == list(study.trials["amount"])

@@ -5,31 +5,30 @@ from pathlib import Path
 import optuna
 import pytest
 
-from hpo.errors import ConfigError, DataError, StudyError
+from hpo.errors import ConfigError, DataError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.files.imports import read_imports
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.table import read_rows
 from tests.hpo.cli.commands import hpo, refused
 from tests.hpo.commands.searched import found
 from tests.studies import rows
 
 
-def read(text, metric="score", keys=None):
-    Path("table.csv").write_text(text)
-    return read_csv(Path("table.csv"), metric, keys, None)
+def read(text, metric="score"):
+    Path("table.csv").write_bytes(text.encode(errors="surrogateescape"))
+    return read_csv(Path("table.csv"), metric, None, None)
 
 
-def imported(capsys, text, *words, name="old"):
+def imported(capsys, text, *words):
     Path("runs.csv").write_text(text)
-    code, out, err = hpo(capsys, "import", name, "--csv", "runs.csv", *words)
+    code, out, err = hpo(capsys, "import", "old", "--csv", "runs.csv", *words)
     assert code == 0, err
     return out
 
 
-def learned(space, metric="score", direction="maximize", name="old"):
-    trials = read_imports([name], space_from_dict(space), Goal({metric: direction})).trials
+def learned(space, metric="score", direction="maximize"):
+    trials = read_imports(["old"], space_from_dict(space), Goal({metric: direction})).trials
     return [(dict(trial.point), trial.score) for trial in trials]
 
 
@@ -99,27 +98,16 @@ def test_states_in_words_of_others(column, states, scores, num_unfinished):
     [
         ("", "is empty"),
         ("x,y\n1,2\n", "no column 'score'; .*x, y"),
-        ("x,scores\n1,2\n", "did you mean 'scores'"),
-        ("x,score\n1,high\n", r"table.csv:2: 'score' must be a number, given 'high'"),
-        ("x,score\n\n\n1,high\n", r"table.csv:4: 'score' must be a number"),
-        ("x,score\n1\n", r"table.csv:2: must have 2 cells"),
+        ("x,score\n\n\n1,high\n", r"table.csv:4: 'score' must be a number, given 'high'"),
         ("x,score\n1,2,3\n", r"table.csv:2: must have 2 cells"),
         ("x,score, x\n1,2,3\n", "two columns are called 'x'"),
-        ("x,score,score\n1,2,3\n", "two columns are called 'score'"),
         ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' both mean the hyperparameter 'a.b'"),
         ("\x00\udcff", "cannot be read"),
     ],
 )
 def test_a_broken_table_is_named_with_its_line(text, message):
-    Path("table.csv").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(DataError, match=message):
-        read_csv(Path("table.csv"), "score", None, None)
-
-
-def test_a_column_twice_in_a_table_of_trials_is_refused():
-    Path("trials.csv").write_text("number,state,lr,score,lr\n0,complete,1,2,3\n")
-    with pytest.raises(StudyError, match=r"^trials\.csv: two columns are called 'lr'"):
-        read_rows(Path("trials.csv"), ["state"])
+        read(text)
 
 
 def test_columns_without_a_name_may_be_several_and_blanks_around_a_name_are_left_out():
@@ -127,9 +115,8 @@ def test_columns_without_a_name_may_be_several_and_blanks_around_a_name_are_left
 
 
 def test_hyperparameters_and_metrics_get_the_names_of_the_new_study(capsys):
-    imported(capsys, "lr,layers,score\n0.1,2,0.5\n", "--rename", "lr=training.lr, layers=model.layers", name="new")
-    (row,) = rows(Path("runs/new/trials.csv"))
-    assert (row["training.lr"], row["model.layers"], row["score"]) == ("0.1", "2", "0.5")
+    imported(capsys, "lr,loss\n0.1,0.5\n", "--metric", "loss", "--rename", "lr=training.lr, loss=error")
+    assert learned({"training.lr": [0.1, 0.2]}, "error", "minimize") == [({"training.lr": 0.1}, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -158,5 +145,3 @@ def test_scores_of_another_metric_or_direction_are_refused(capsys):
         learned(space, "loss", "minimize")
     with pytest.raises(ConfigError, match=r"this study has score: maximize; .* --rename OLD=NEW"):
         learned(space, "score")
-    imported(capsys, text, "--metric", "accuracy", "--rename", "accuracy=score", name="same")
-    assert learned(space, "score", name="same") == [({"lr": 0.1}, 0.9)]

@@ -1,6 +1,5 @@
 """Studies to and from other Optuna storages and journals, through the commands."""
 
-import json
 from pathlib import Path
 
 import optuna
@@ -13,7 +12,6 @@ import hpo as toolkit
 from hpo.errors import ConfigError, StudyError
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
-from hpo.study.notes import imports_of
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.trials.goal import Goal, Limit
@@ -49,8 +47,8 @@ def exported(capsys):
     return out, optuna.load_study(study_name="there", storage=TARGET)
 
 
-def imported(capsys, url, *words, name="mine"):
-    code, out, err = hpo(capsys, "import", name, "--optuna", url, *words)
+def imported(capsys, url, *words):
+    code, out, err = hpo(capsys, "import", "mine", "--optuna", url, *words)
     assert code == 0, err
     return out
 
@@ -72,10 +70,9 @@ def test_an_exported_study_reads_there_as_it_does_here_and_comes_back(capsys, to
         assert theirs.duration.total_seconds() == pytest.approx(seconds, abs=1e-4)
     failed = sum(row["state"] == "failed" for row in toy)
     assert f"9 trials, {failed} failed" in imported(capsys, TARGET)
-    back = rows(Path("runs/mine/trials.csv"))
-    same = ("number", "state", "score", "lr", "act")
-    assert [{key: row[key] for key in same} for row in back] == [{key: row[key] for key in same} for row in toy]
-    assert list(back[0]) == ["number", "round", "state", "score", *same[3:], "fold_0", "num_parameters", "error"]
+    for ours, back in zip(toy, rows(Path("runs/mine/trials.csv")), strict=True):
+        for name in ("number", "state", "score", "lr", "act"):
+            assert back[name] == ours[name]
 
 
 def test_bad_exports_are_one_line(capsys, toy):
@@ -89,19 +86,6 @@ def test_bad_exports_are_one_line(capsys, toy):
         err = refused(capsys, "export", *arguments)
         assert word in err
         assert "secret" not in err
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("toy")
-def test_an_export_that_fails_leaves_nothing(monkeypatch):
-    def fails(self, trials):
-        self.add_trial(trials[0])
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(optuna.Study, "add_trials", fails)
-    with pytest.raises(KeyboardInterrupt):
-        toolkit.load("toy").export(TARGET)
-    assert optuna.get_all_study_names(TARGET) == []
 
 
 def test_a_search_by_amounts_is_exported_as_a_pruner_of_optuna_would_have_left_it(capsys):
@@ -171,7 +155,6 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
     for name in ("old", "older"):
         optuna.create_study(storage="sqlite:///old.db", study_name=name)
     Path("text.db").write_text("this is no database")
-    Path("j.log").write_text("")
     Path("text.log").write_text("no journal\n{}\n")
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     for arguments, word in (
@@ -179,12 +162,9 @@ def test_bad_imports_are_one_line_and_create_nothing(capsys):
         (["x", "--optuna", "sqlite:///old.db", "--study", "odl"], "did you mean 'old'?"),
         (["x", "--optuna", "sqlite:///text.db"], "cannot open"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "old"], "no finished trial"),
-        (["a/b", "--optuna", "sqlite:///old.db"], "name: must have 1 to 100"),
         (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "metric: has no effect with optuna"),
-        (["x", "--ray", "missing"], "metric: is missing"),
         (["x", "--optuna", "old.db"], "must be the address of a storage, given old.db; write sqlite:///old.db\n"),
-        (["x", "--optuna", "j.log"], "given j.log; write journal://j.log\n"),
-        (["x", "--optuna", "none.db"], "write sqlite:///none.db, or journal://none.db for a journal\n"),
+        (["x", "--optuna", "text.log"], "given text.log; write journal://text.log\n"),
         (["x", "--optuna", "journal://none.log"], "there is no file none.log"),
         (["x", "--optuna", "journal://text.log"], "text.log is not an Optuna journal"),
     ):
@@ -211,55 +191,25 @@ LR = space_from_dict(SPACE)
 BOTH = Goal({"accuracy": "maximize", "size": "minimize"})
 
 
-def elsewhere_with_two(names):
-    """Return a study of two objectives made without us, with a failed and an unfinished trial."""
-    study = optuna.create_study(storage="sqlite:///two.db", directions=["maximize", "minimize"])
-    if names:
-        study.set_metric_names(names)
-    for number in range(4):
-        trial = study.ask()
-        trial.suggest_float("lr", 0.0, 1.0)
-        if number == 1:
-            study.tell(trial, state=TrialState.FAIL)
-        elif number < 3:
-            study.tell(trial, [number / 10, 10.0 + number])
-    return study
-
-
 @pytest.mark.parametrize("names", [["accuracy", "size"], None])
 def test_a_study_of_several_objectives_is_learned_from_by_all_of_them(capsys, names):
     """Without names there they are those of the new study, by their order."""
-    study = elsewhere_with_two(names)
+    study = optuna.create_study(storage="sqlite:///two.db", directions=["maximize", "minimize"])
+    if names:
+        study.set_metric_names(names)
+    study.optimize(lambda trial: (trial.suggest_float("lr", 0.0, 1.0), 10.0 + trial.number), n_trials=2)
+    study.add_trial(optuna.trial.create_trial(state=TrialState.FAIL))
     imported(capsys, "sqlite:///two.db")
     trials = read_imports(["mine"], LR, BOTH).trials
-    assert [trial.state for trial in trials] == ["complete", "failed", "complete"]
-    values = [dict(zip(BOTH.metrics, study.trials[number].values, strict=True)) for number in (0, 2)]
-    assert [BOTH.scores(trial.losses) for trial in trials[::2]] == values
-    limited = read_imports(["mine"], LR, Goal(BOTH.metrics, (Limit("size", 11.0),))).trials
-    assert [trial.excess > 0 for trial in limited] == [False, False, True]
+    values = [dict(zip(BOTH.metrics, trial.values, strict=True)) for trial in study.trials[:2]]
+    assert [BOTH.scores(trial.losses) for trial in trials] == values
     if names:
         other_order = Goal({"size": "minimize", "accuracy": "maximize"})
-        assert [trial.loss for trial in read_imports(["mine"], LR, other_order).trials[::2]] == [10.0, 12.0]
-    for goal, word in (
-        (Goal({"accuracy": "maximize"}), "has the metrics"),
-        (Goal({"accuracy": "minimize", "size": "minimize"}), "has the metrics"),
-        (Goal(BOTH.metrics, (Limit("memory", 1.0),)), "has no column 'memory'"),
-    ):
-        with pytest.raises((ConfigError, StudyError), match=word):
-            read_imports(["mine"], LR, goal)
-
-
-def test_constraints_of_a_study_made_elsewhere_are_said_not_to_be_limits(capsys):
-    study = elsewhere_with_two(["accuracy", "size"])
-    assert "constraints" not in imported(capsys, "sqlite:///two.db", name="free")
-    trial = study.ask()
-    trial.suggest_float("lr", 0.0, 1.0)
-    trial.set_constraint("memory", 2.0)
-    study.tell(trial, [0.5, 9.0])
-    assert "do not become limits: memory; " in imported(capsys, "sqlite:///two.db")
-    abouts = [json.loads(Path(f"runs/{name}/import.json").read_text()) for name in ("free", "mine")]
-    assert [about.get("constraints_left_out") for about in abouts] == [None, ["memory"]]
-    assert all(trial.excess == 0 for trial in read_imports(["mine"], LR, BOTH).trials)
+        assert [trial.loss for trial in read_imports(["mine"], LR, other_order).trials] == [10.0, 11.0]
+    with pytest.raises(ConfigError, match="has the metrics"):
+        read_imports(["mine"], LR, Goal({"accuracy": "maximize"}))
+    with pytest.raises(StudyError, match="has no column 'memory'"):
+        read_imports(["mine"], LR, Goal(BOTH.metrics, (Limit("memory", 1.0),)))
 
 
 @pytest.mark.slow
@@ -272,21 +222,29 @@ def test_several_metrics_are_objectives_limits_are_constraints_and_both_come_bac
     given = {"space": SPACE, "metric": dict(BOTH.metrics), "direction": None}
     study = found(two_metrics, trials=12, name="toy", limits={"size": 5.0, "accuracy": 0.8}, **given)
     here, there = original(), exported(capsys)[1]
-    assert (there.directions, there.metric_names) == (here.directions, here.metric_names)
-    assert here.metric_names == [*BOTH.metrics]
+    assert (there.directions, there.metric_names) == (here.directions, [*BOTH.metrics])
     for name in ("values", "constraints"):
         assert [getattr(trial, name) for trial in there.trials] == [getattr(trial, name) for trial in here.trials]
-    best = {trial.number for trial in there.best_trials}
-    assert best == {trial.number for trial in here.best_trials} == set(study.front.number)
-
-    imported(capsys, TARGET, name="back")
-    own, back = (read_imports([name], LR, BOTH).trials for name in ("toy", "back"))
+    assert {trial.number for trial in there.best_trials} == set(study.front.number)
+    imported(capsys, TARGET)
+    own, back = (read_imports([name], LR, BOTH).trials for name in ("toy", "mine"))
     assert [(t.key, t.state, t.losses) for t in back] == [(t.key, t.state, t.losses) for t in own]
     assert sum(trial.state == "complete" for trial in own) > 5
-    found(two_metrics, trials=3, name="later", limits={"size": 5.0}, settings={"study.imports": "back"}, **given)
+    found(two_metrics, trials=3, name="later", limits={"size": 5.0}, settings={"study.imports": "mine"}, **given)
     limited = Goal(BOTH.metrics, (Limit("size", 5.0),))
-    learned = [read_imports([at], LR, limited).trials for at in ("back", "runs/later/imports.csv")]
-    database = sqlite_url(StudyFolder(Path("runs/later")).database_path)
-    noted = optuna.load_study(study_name="later", storage=database).user_attrs["imports"]
-    assert learned[0] == learned[1] == imports_of(noted)
+    learned = [read_imports([at], LR, limited).trials for at in ("mine", "runs/later/imports.csv")]
+    assert learned[0] == learned[1]
     assert {trial.excess > 0 for trial in learned[0]} == {True, False}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("toy")
+def test_an_export_that_fails_leaves_nothing(monkeypatch):
+    def fails(self, trials):
+        self.add_trial(trials[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(optuna.Study, "add_trials", fails)
+    with pytest.raises(KeyboardInterrupt):
+        toolkit.load("toy").export(TARGET)
+    assert optuna.get_all_study_names(TARGET) == []

@@ -24,29 +24,23 @@ FITS = [
     ([Resources(4, 0)], ALONE, {}, (4, 0)),
     ([EIGHT], ALONE, {}, (8, 1)),
     ([EIGHT], ALONE, {"workers": 3}, (3, 1)),
-    ([EIGHT], ALONE, {"workers": 16}, (16, 0.5)),
     ([EIGHT], ALONE, {"workers": 20}, (20, 0.3333)),
     ([EIGHT], ALONE, {"gpus_per_worker": 0}, (64, 0)),
     ([EIGHT], ALONE, {"gpus_per_worker": 0.25}, (32, 0.25)),
     ([EIGHT], ALONE, {"gpus_per_worker": 2, "workers": 4}, (4, 2)),
-    ([Resources(2, 8)], ALONE, {}, (2, 1)),
     ([Resources(8, 4), Resources(8, 0), Resources(8, 2)], ALONE, {}, (6, 1)),
     # 0.6 of a GPU: two do not share one.
     ([Resources(8, 2)], ALONE, {"gpus_per_worker": 0.6}, (2, 0.6)),
     # Several processes: across nodes, or each process on a node of its own.
-    ([EIGHT], ALONE, {"processes_per_task": 4}, (2, 1)),
     ([Resources(8, 4)] * 2, ALONE, {"processes_per_task": 3}, (2, 1)),
-    ([Resources(3, 0)] * 3, ALONE, SPREAD, (4, 0)),
     ([Resources(9, 0), Resources(1, 0)], ALONE, SPREAD, (1, 0)),
     # Half a CPU is left on each node.
     ([Resources(2.5, 0), Resources(2.5, 0)], ALONE, {}, (4, 0)),
-    ([Resources(8, 0)], Use(5), {}, (3, 0)),
     ([Resources(8, 0)], Use(5), {"cpus_per_worker": 2}, (1, 0)),
     # One at least, also where more is in use than there is.
     ([Resources(8, 0)], Use(20), {}, (1, 0)),
     # Each still has a whole GPU.
     ([EIGHT], Use(6, 3.0), {}, (5, 1)),
-    ([EIGHT], Use(8, 8.0), {}, (1, 1)),
     ([EIGHT], Use(2, 0.5), {"gpus_per_worker": 0.5}, (14, 0.5)),
     ([EIGHT], Use(2, 2.0), {"processes_per_task": 4}, (1, 1)),
     # A number that is given stays.
@@ -64,18 +58,13 @@ def test_without_a_number_there_are_as_many_workers_as_fit_next_to_other_searche
     assert (found.workers, found.gpus) == expected
 
 
+PROCESSES = {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1}
 TOO_MUCH = [
     ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "room for 1 worker.* of 1 CPU and 9 GPU each, but only 0 fit"),
     ([EIGHT] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17 GPU, but the nodes have 16"),
-    (
-        [Resources(8, 8)] * 2,
-        {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1},
-        "1 worker.* of 2 processes of 1 CPU and 9 GPU each, but only 0 fit, because a process cannot use several",
-    ),
-    ([Resources(8, 8)] * 2, SPREAD | {"processes_per_task": 3, "workers": 1}, "each process needs a separate node"),
-    ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1 GPU, but the nodes have 0"),
+    ([EIGHT] * 3, PROCESSES, "1 worker.* of 2 processes of 1 CPU and 9 GPU each, .* a process cannot use several"),
+    ([EIGHT] * 2, SPREAD | {"processes_per_task": 3, "workers": 1}, "each process needs a separate node"),
     ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 fit"),
-    ([Resources(2, 0)], {"workers": 3}, "need 3 CPU, but the nodes have 2"),
 ]
 
 
@@ -86,10 +75,8 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
 
 
 LINES = [
-    (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
-    (Gpus(8, 1), 1, "8 GPUs: 1 for each worker"),
+    (Gpus(8, 1, ("H100",)), None, "8 GPUs (H100): 1 for each worker; dispatch.workers=16 would train two on each"),
     (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may use 25% of its memory"),
-    (Gpus(2, 1, ("H100",)), 1, "2 GPUs (H100): 1 for each worker"),
     (Gpus(1, 0), 0, "1 GPU, but the workers use none: dispatch.gpus_per_worker=null gives each a share"),
 ]
 
@@ -97,11 +84,6 @@ LINES = [
 @pytest.mark.parametrize(("gpus", "given", "says"), LINES)
 def test_one_line_says_which_gpus_the_workers_have(gpus, given, says):
     assert gpus_in_words(gpus, dispatch_section(gpus_per_worker=given)).startswith(says)
-
-
-def test_without_a_gpu_nothing_is_said_of_them(monkeypatch):
-    monkeypatch.setattr("hpo.show.display.gpu_driver", lambda: None)
-    assert gpus_in_words(Gpus(0, 0), dispatch_section(gpus_per_worker=None)) is None
 
 
 def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
@@ -151,26 +133,21 @@ def test_another_search_counts_until_it_ends_or_is_killed(folder):
     with another() as process:
         process.kill()
         process.wait()
-        assert len([*folder.iterdir()]) == 1
     # What it left is removed.
+    assert len([*folder.iterdir()]) == 1
     assert (other_searches(), [*folder.iterdir()]) == ([], [])
 
 
-def test_only_a_plain_file_of_a_living_process_counts(folder):
+def test_only_a_plain_file_of_a_living_process_of_this_machine_counts(folder):
     with another():
         (own,) = folder.iterdir()
-
-        def beside(cpus, other=own.name):
-            return folder / other.replace("3.5000", cpus)
-
-        beside("nan").touch()
-        beside("1e9").touch()
-        beside("4.0000").symlink_to(own)
-        beside("5.0000").mkdir()
+        (folder / own.name.replace("3.5000", "4.0000")).symlink_to(own)
+        (folder / own.name.replace("3.5000", "nan")).touch()
         # Of a process that had this number before.
-        beside("6.0000").touch()
-        os.utime(beside("6.0000"), (1e9, 1e9))
-        beside("7.0000", own.name.replace(os.uname().nodename, "another-machine")).touch()
+        earlier = folder / own.name.replace("3.5000", "6.0000")
+        earlier.touch()
+        os.utime(earlier, (1e9, 1e9))
+        (folder / own.name.replace(os.uname().nodename, "another-machine")).touch()
         assert [other.use.cpus for other in other_searches()] == [3.5]
 
 
@@ -182,10 +159,8 @@ def test_where_no_file_can_be_made_a_search_runs_unannounced(folder, monkeypatch
 
 
 def test_the_line_about_other_searches_says_what_they_use_and_what_follows():
-    ada, bob = OtherSearch(7, "ada", Use(8, 2)), OtherSearch(9, "bob", Use(1))
-    line = others_in_words([ada], dispatch_section(workers=None))
-    for words in ("process 7 of ada with 8 cores and 2 GPUs;", "this one takes the remaining workers"):
-        assert words in line
-    line = others_in_words([ada, bob], dispatch_section(workers=2))
-    assert line.endswith("process 7 of ada with 8 cores and 2 GPUs, process 9 of bob with 1 core")
-    assert total_use([ada, bob]) == Use(9, 2)
+    others = [OtherSearch(7, "ada", Use(8, 2)), OtherSearch(9, "bob", Use(1))]
+    line = others_in_words(others, dispatch_section(workers=None))
+    assert "process 7 of ada with 8 cores and 2 GPUs, process 9 of bob with 1 core;" in line
+    assert "this one takes the remaining workers" in line
+    assert total_use(others) == Use(9, 2)

@@ -91,14 +91,6 @@ def test_a_model_comes_back_before_the_outcome(study, tmp_path):
     assert not Path(child.payload.resume_dir).exists()
 
 
-@pytest.mark.parametrize("outcome", [Outcome({"score": 1.0}), Outcome(error="failed")])
-def test_a_trainings_own_files_come_back_also_of_one_that_failed(study, tmp_path, outcome):
-    payload = replace(study, files_dir=str(tmp_path / "study" / "files"))
-    (message,) = trained(payload, tmp_path, FakeChild(outcome))
-    assert message["outcome"] == outcome
-    assert content(payload.files_dir) == b"own"
-
-
 def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(study, tmp_path):
     write(Path(study.resume_dir) / "step_3", b"third")
     (Path(study.resume_dir) / "latest").symlink_to("step_3")
@@ -112,28 +104,24 @@ def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(st
 def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_nothing(study, tmp_path):
     """The worker refuses the link at the next report; who died before has no such state to go on from."""
     write(study.resume_dir, b"before")
-    payload = replace(study, amount=2)
-    (message,) = trained(payload, tmp_path, FakeChild(dies=True, leaves=("latest", "/etc")))
-    assert "died" in message
-    assert content(study.resume_dir) == b"before"
-    Path(study.resume_dir, "latest").symlink_to("../other")
-    child = FakeChild()
-    trained(payload, tmp_path, child)
-    assert child.found[1] is None
-    assert content(study.resume_dir) == b"after"
+    child = FakeChild(dies=True, leaves=("latest", "/etc"))
+    (message,) = trained(replace(study, amount=2), tmp_path, child)
+    assert ("died" in message, content(study.resume_dir)) == (True, b"before")
 
 
-@pytest.mark.parametrize("end", [{"dies": True}, {"outcome": Outcome({"score": 1.0}, stopped="after 1")}])
-def test_a_training_that_died_or_was_stopped_keeps_its_state(study, tmp_path, end):
-    trained(study, tmp_path, FakeChild(**end))
-    assert content(study.resume_dir) == b"after"
-    assert content(study.checkpoint_dir) == (None if "dies" in end else b"model")
+ENDS = [
+    ({"dies": True}, b"after", None),
+    ({"outcome": Outcome({"score": 1.0}, stopped="after 1")}, b"after", b"model"),
+    ({"outcome": Outcome(error="no luck")}, None, None),
+]
 
 
-def test_a_failed_training_has_no_model(study, tmp_path):
-    write(study.checkpoint_dir, b"old")
-    trained(study, tmp_path, FakeChild(Outcome(error="no luck")))
-    assert content(study.checkpoint_dir) == b"old"
+@pytest.mark.parametrize(("end", "state", "model"), ENDS)
+def test_which_of_its_files_come_back_follows_from_how_a_training_ended(study, tmp_path, end, state, model):
+    payload = replace(study, files_dir=str(tmp_path / "study" / "files"))
+    trained(payload, tmp_path, FakeChild(**end))
+    assert (content(study.resume_dir), content(study.checkpoint_dir)) == (state, model)
+    assert content(payload.files_dir) == (None if "dies" in end else b"own")
 
 
 def test_a_copy_of_the_state_comes_while_the_training_goes_on(study, tmp_path):
@@ -218,9 +206,7 @@ DECLARED = [
     (None, ()),
     ('travelling_package = ["*.txt"]', ["words.txt"]),
     ('"*" = ["*.txt", "**/*.csv"]', ["words.txt", "inner/data/table.csv"]),
-    ('"travelling_package.inner" = ["data/*"]', ["inner/data/table.csv"]),
     ('travelling_package = ["*"]', ["words.txt", "id_rsa"]),
-    ('another_package = ["*"]', ()),
 ]
 
 
@@ -235,27 +221,20 @@ def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_fi
 
 def test_links_that_leave_the_package_or_the_working_directory_do_not_go(working_directory, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    (elsewhere / "other.py").touch()
     (elsewhere / "words.txt").touch()
+    (elsewhere / "other.py").touch()
     Path("pyproject.toml").write_text('[tool.setuptools.package-data]\ntravelling_package = ["*.txt", "*/*.txt"]\n')
     package = Path("travelling_package")
     (package / "linked.py").symlink_to(elsewhere / "other.py")
-    (package / "linked.txt").symlink_to(elsewhere / "words.txt")
     (package / "folder").symlink_to(elsewhere)
     (package / "beside.txt").symlink_to(Path("travelling_other.py").absolute())
     (package / "same.txt").symlink_to("words.txt")
-    Path("travelling_helper.py").unlink()
-    Path("travelling_helper.py").symlink_to(elsewhere / "other.py")
     code = sent(working_directory)
-    assert set(code.files) == PACKAGE - {"travelling_helper.py"} | {
-        *(f"travelling_package/{name}" for name in ("words.txt", "same.txt"))
-    }
-    there = ("linked.py", "linked.txt", "folder/words.txt", "beside.txt")
-    assert set(code.links) == {"travelling_helper.py", *(f"travelling_package/{name}" for name in there)}
+    assert set(code.files) == PACKAGE | {f"{package}/words.txt", f"{package}/same.txt"}
+    assert set(code.links) == {f"{package}/{name}" for name in ("linked.py", "folder/words.txt", "beside.txt")}
 
 
-BROKEN = ["[tool", "[tool]\nsetuptools = 1"]
-BROKEN += [f"[tool.setuptools.package-data]\na = {value}" for value in ("1", '"*"', '["../*"]')]
+BROKEN = ["[tool", *(f"[tool.setuptools.package-data]\na = {value}" for value in ('"*"', '["../*"]'))]
 
 
 @pytest.mark.parametrize("text", BROKEN)
@@ -265,17 +244,13 @@ def test_a_declaration_that_cannot_be_read_is_refused(working_directory, text):
         sent(working_directory)
 
 
-def test_a_module_goes_with_what_it_imports(working_directory):
-    objective = resolve("travelling_single:run(config)", working_directory)
-    files = code_of(objective, working_directory)
+def test_a_module_goes_with_what_it_imports_and_of_the_toolkits_own_nothing(working_directory):
+    files = code_of(resolve("travelling_single:run(config)", working_directory), working_directory)
     assert set(files.files) == {"travelling_single.py", "travelling_helper.py"}
     with staged(files) as folder:
-        assert sorted(path.name for path in folder.iterdir()) == ["travelling_helper.py", "travelling_single.py"]
+        assert {path.name for path in folder.iterdir()} == set(files.files)
     assert not folder.exists()
-
-
-def test_of_the_toolkits_own_nothing_goes():
-    with staged(code_of(resolve("model.objective:run_fold"), str(Path.cwd()))) as folder:
+    with staged(code_of(resolve("model.objective:run_fold"), working_directory)) as folder:
         assert folder is None
 
 
@@ -286,17 +261,10 @@ def test_too_much_is_refused_with_the_largest_file(monkeypatch):
         staged(Code({"large.py": Path("large.py")})).__enter__()
 
 
-@pytest.mark.parametrize("name", ["Python", "torch", "hpo"])
-def test_a_node_with_another_version_is_refused_with_both(name):
-    here, node = describe(None), {"node": "n1"}
+@pytest.mark.parametrize("name", ["Python", "torch", "hpo", "tests"])
+def test_a_node_with_another_version_or_other_code_of_a_package_is_refused_with_both(name):
+    here, node = describe("tests"), {"node": "n1"}
     refuse_unlike(here, here | node)
-    with pytest.raises(
-        DispatchError, match=rf"node n1 must have the same {name} .*{here[name].split()[0]}.*, given 0\.1;"
-    ):
+    says = rf"node n1 must have the same {name} .*{here[name].split()[0]}.*, given 0\.1;"
+    with pytest.raises(DispatchError, match=says):
         refuse_unlike(here, here | node | {name: "0.1"})
-
-
-def test_an_installed_package_of_other_code_is_refused():
-    here = describe("tests")
-    with pytest.raises(DispatchError, match=r"node n1 must have the same tests .*of code .*given of code 123"):
-        refuse_unlike(here, here | {"tests": "of code 123", "node": "n1"})

@@ -1,7 +1,6 @@
 """What is sent to a node: packed, known by its content, and kept once for all workers of one search."""
 
 import os
-import shutil
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -41,14 +40,13 @@ def test_a_folder_comes_back_and_its_digest_depends_on_its_content_alone(tmp_pat
 def test_links_within_the_folder_travel_as_links_and_their_targets_count(tmp_path):
     """A training that keeps its last state by a link would begin anew without it."""
     for name, target in {"one": "step_3", "other": "step_4"}.items():
-        written(tmp_path / name, {("step_3", "f"): b"third", ("step_4", "f"): b"fourth"})
-        (tmp_path / name / "latest").symlink_to(f"d{target}")
-        os.link(tmp_path / name / "dstep_4" / "f", tmp_path / name / "same")
-    (tmp_path / "one" / "absolute").symlink_to(tmp_path / "one" / "dstep_3" / "f")
+        folder = written(tmp_path / name, {("step_3", "f"): b"third", ("step_4", "f"): b"fourth"})
+        (folder / "latest").symlink_to(f"d{target}")
+        (folder / "absolute").symlink_to(folder / "dstep_3" / "f")
+        os.link(folder / "dstep_4" / "f", folder / "same")
     with packed(tmp_path / "one") as first, packed(tmp_path / "other") as second:
         assert first.digest != second.digest
         unpack(first.pieces(), tmp_path / "back")
-    shutil.rmtree(tmp_path / "one")
     links = {path.name: str(path.readlink()) for path in (tmp_path / "back").iterdir() if path.is_symlink()}
     assert links == {"latest": "dstep_3", "absolute": "dstep_3/f"}
     assert (tmp_path / "back" / "same").read_bytes() == b"fourth"
