@@ -131,9 +131,13 @@ def parsed(config):
     return parser.parse_args().scale
 
 
-def search(name, **given):
+def fixed(config):
+    return 0.25
+
+
+def search(name, objective=parsed, **given):
     given |= {"trials": 2, "direction": "maximize", "settings": {"track": "none"}}
-    return hpo.search(parsed, {"lr": (0.1, 1.0)}, name=name, **given).trials["score"].tolist()
+    return hpo.search(objective, {"lr": (0.1, 1.0)}, name=name, **given).trials["score"].tolist()
 
 
 if __name__ == "__main__":
@@ -141,7 +145,8 @@ if __name__ == "__main__":
     for name in ("first", "second"):
         assert search(name) == [0.25] * 2
         assert ray.is_initialized()
-    within = ray.remote(num_cpus=1)(lambda: search("within", progress=False))
+    # In a task of Ray, the arguments of the process are Ray's.
+    within = ray.remote(num_cpus=1)(lambda: search("within", fixed, progress=False))
     assert ray.get(within.remote()) == [0.25] * 2
 """
 
