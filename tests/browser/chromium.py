@@ -98,14 +98,6 @@ class Chromium:
             time.sleep(0.3)
         return self.text()
 
-    def click(self, text, tag="*"):
-        """Click the innermost element that has exactly this text."""
-        found = (
-            f"[...document.querySelectorAll({json.dumps(tag)})].filter(e => e.innerText?.trim() === {json.dumps(text)})"
-        )
-        self.wait(lambda: self.evaluate(f"{found}.length > 0"), f"something to click: {text}")
-        self.evaluate(f"{found}.at(-1).click()")
-
     def _call(self, method, **params):
         self._count += 1
         message = {"id": self._count, "method": method, "params": params}

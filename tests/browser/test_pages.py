@@ -11,8 +11,8 @@ from hpo.study.files.status import RunningTask, Status, write_running, write_sta
 from hpo.study.opening import open_study
 from hpo.trials.trial import Outcome, Proposal
 from tests.browser.chromium import BINARY, FAULTS, Chromium
-from tests.hpo.report.made_up import TOY_SPACE
-from tests.studies import prepared, report_again, run_toy, toy_config
+from tests.hpo.report.made_up import TOY_SPACE, reported
+from tests.studies import prepared, run_toy, toy_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="there is no Chromium")]
 
@@ -40,13 +40,10 @@ def assert_it_fits_on_a_phone(browser):
 
 
 def test_a_report_draws_every_figure_without_a_network_a_click_finds_its_row_and_words_filter(browser, tmp_path):
-    config = toy_config("random", TOY_SPACE, 24)
-    run_toy(tmp_path / "toy", config)
-    report_again(tmp_path / "toy", config)
-    path = tmp_path / "toy" / "report.html"
-    browser.open(f"file://{path}")
+    _, _, page = reported(tmp_path / "toy", toy_config("random", TOY_SPACE, 24))
+    browser.open(f"file://{tmp_path}/toy/report.html")
     drawn = "[...document.querySelectorAll('.js-plotly-plot')].map(place => place.id)"
-    wanted = re.findall(r"<div class='figure' id='([\w-]+)'", path.read_text(encoding="utf-8"))
+    wanted = re.findall(r"<div class='figure' id='([\w-]+)'", page)
     browser.wait(lambda: browser.evaluate(drawn) == wanted, f"all of {wanted}")
     assert len(wanted) >= 7
     assert browser.evaluate("faults") == []
@@ -79,8 +76,6 @@ def test_a_live_page_follows_a_search_to_its_end(browser, tmp_path):
         before = len([trial for trial in record.trials() if trial.state == "complete"])
         browser.wait(lambda: browser.evaluate(DRAWN) == before, "the trials so far")
         assert_it_fits_on_a_phone(browser)
-        browser.open(page.address)
-        browser.wait(lambda: browser.evaluate(DRAWN) == before, "the trials so far")
         browser.evaluate("window.kept = true")
 
         number = record.open_trial(12, Proposal(record.trials()[0].point)).number

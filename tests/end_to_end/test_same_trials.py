@@ -67,17 +67,6 @@ def test_reports_in_any_order_and_repeated_and_a_budget_raised_later_change_noth
         assert len(trials) == budget or (STRATEGIES[name].get("max_amount") and len(trials) > budget)
 
 
-@pytest.mark.slow
-def test_a_finished_trial_is_never_trained_again(tmp_path):
-    class Refusing(LocalDispatcher):
-        def submit(self, task):
-            raise AssertionError(f"trial {task.trial} was submitted again")
-
-    config = toy_config("evolutionary", SPACE, trials=9)
-    first = run_toy(tmp_path / "study", config)
-    assert run_toy(tmp_path / "study", config, Refusing()) == first
-
-
 class Killed(Exception):  # noqa: N818
     """The driver is dead."""
 

@@ -157,3 +157,15 @@ def test_a_method_has_the_signature_and_the_words_of_its_command(name):
     assert shape(of_method) == shape(each for each in of_function if each.name not in shell_only)
     left = "|".join((first.name, *shell_only))
     assert sections(method.__doc__, left) == sections(function.__doc__, left)
+
+
+@pytest.mark.slow
+def test_figures_are_left_out_drawn_on_request_and_added_again(study):
+    trials = (study.folder / "trials.csv").read_bytes()
+    assert "best-so-far" not in (study.folder / "report.html").read_text()
+    assert study.plot("best_so_far").data
+    # The key may change when the same study is searched again.
+    hpo.search(table(), settings=HERE | {"report.figures": True, "study.finalists": 2}, progress=False)
+    assert "best-so-far" not in study.report(figures=False).page.read_text()
+    assert "best-so-far" in study.report(figures=True).page.read_text()
+    assert (study.folder / "trials.csv").read_bytes() == trials

@@ -1,17 +1,12 @@
 """The sign-flip test with its interval, the probability to win, Holm's correction: against scipy and by their laws."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpo.compare.statistics import SignFlips, fewest_repeats, holm, mean_bands, win_interval, win_share
-
-LOSSES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
-PROBABILITIES = st.lists(st.floats(0, 1), max_size=8)
+from hpo.compare.statistics import SignFlips, fewest_repeats, holm, mean_bands, win_interval
 
 
 def normal(count, seed=0, mean=0.4):
@@ -47,16 +42,6 @@ def test_the_interval_has_the_shifts_that_the_test_does_not_reject(values, half_
     assert is_rejected == (interval is not None and not interval[0] <= shift <= interval[1])
 
 
-@pytest.mark.parametrize("count", [16, 17, 200])
-def test_the_interval_is_near_students_for_normal_values_and_wider_at_a_lower_level(count):
-    values, widths = normal(count), []
-    for tests in (1, 4):
-        reference = stats.t.interval(1 - 0.05 / tests, count - 1, np.mean(values), stats.sem(values))
-        widths.append(reference[1] - reference[0])
-        assert SignFlips.of(values, 0).interval(tests) == pytest.approx(reference, abs=0.06 * widths[-1])
-    assert widths[0] < widths[1]
-
-
 @pytest.mark.parametrize("comparisons", [1, 3, 10, 45])
 def test_the_fewest_repeats_are_those_that_can_reach_significance(comparisons):
     needed = fewest_repeats(comparisons)
@@ -76,26 +61,6 @@ def test_holm_on_an_example_worked_by_hand():
     assert holm([]) == []
 
 
-@given(PROBABILITIES)
-def test_holm_keeps_the_order_never_lowers_and_never_exceeds_bonferroni(p_values):
-    corrected = [p for p, _ in holm(p_values)]
-    for p, (own, divisor) in zip(p_values, holm(p_values), strict=True):
-        assert (own < 0.05) == (divisor * p < 0.05)
-        assert p <= own <= min(1.0, len(p_values) * p) + 1e-12
-        assert all(own <= other for q, other in zip(p_values, corrected, strict=True) if p < q)
-
-
-@given(st.data(), LOSSES)
-def test_what_a_wins_b_loses(data, a):
-    b = data.draw(st.lists(st.integers(-3, 3).map(float), min_size=len(a), max_size=len(a)))
-    share = win_share(a, b)
-    assert share + win_share(b, a) == pytest.approx(1)
-    low, high = win_interval(share, len(a))
-    assert 0 <= low <= share + 1e-12
-    assert share - 1e-12 <= high <= 1
-    assert win_interval(1 - share, len(a)) == pytest.approx((1 - high, 1 - low))
-
-
 def test_the_interval_of_wins_is_wilsons_and_doubts_six_of_six():
     reference = stats.binomtest(21, 30).proportion_ci(0.95, method="wilson")
     assert win_interval(0.7, 30) == pytest.approx((reference.low, reference.high))
@@ -104,10 +69,6 @@ def test_the_interval_of_wins_is_wilsons_and_doubts_six_of_six():
 
 def test_the_band_of_a_curve_is_scipys_percentile_bootstrap():
     values = np.random.default_rng(0).normal(0, 1, (30, 4))
-    low, high = mean_bands(values, 0)
-    for place in range(4):
-        found = stats.bootstrap((values[:, place],), np.mean, method="percentile", n_resamples=9_999, rng=1)
-        width = found.confidence_interval.high - found.confidence_interval.low
-        assert low[place] == pytest.approx(found.confidence_interval.low, abs=0.05 * width)
-        assert high[place] == pytest.approx(found.confidence_interval.high, abs=0.05 * width)
-    assert math.isfinite(float(low.sum() + high.sum()))
+    for column, low, high in zip(values.T, *mean_bands(values, 0), strict=True):
+        found = stats.bootstrap((column,), np.mean, method="percentile", n_resamples=9_999, rng=1).confidence_interval
+        assert (low, high) == pytest.approx((found.low, found.high), abs=0.05 * (found.high - found.low))

@@ -1,5 +1,6 @@
 """Trials that nobody trained, and what figures are drawn from, for tests."""
 
+import json
 import math
 import random
 
@@ -9,6 +10,7 @@ from hpo.report.transfer import ScaleResults
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
+from tests.studies import report_again, run_toy
 
 SPACE = space_from_dict(
     {
@@ -75,6 +77,14 @@ def subject(trials, winner=None, space=SPACE, direction="maximize", layout=None,
     best = min((t for t in trials if t.keeps_limits), key=lambda t: (t.loss, t.number), default=None)
     goal = goal or Goal({"score": direction})
     return Subject(space, goal, layout, strategy, trials, winner or best, **{"workers": 1} | rest)
+
+
+def reported(folder, tree):
+    """Run a study and write its report; return report.json, and the texts of report.md and report.html."""
+    run_toy(folder, tree)
+    report_again(folder, tree)
+    report, text, page = ((folder / f"report.{kind}").read_text(encoding="utf-8") for kind in ("json", "md", "html"))
+    return json.loads(report), text, page
 
 
 COSTS = (1.0, 4.0, 16.0, 64.0)

@@ -22,11 +22,8 @@ def of_trials(trials):
         "counts.proposed": len(trials),
         "counts.complete": len(complete),
         "counts.failed": len(failed),
-        "counts.stopped": 0,
-        "counts.tasks_saved": 0,
-        "counts.running": 0,
+        **dict.fromkeys(("counts.stopped", "counts.tasks_saved", "counts.running", "imported"), 0),
         **{f"counts.failures.{reason}": count for reason, count in reasons.items()},
-        "imported": 0,
         "num_parameters.smallest": sizes[0],
         "num_parameters.median": sizes[(len(sizes) - 1) // 2],
         "num_parameters.largest": sizes[-1],
@@ -42,21 +39,15 @@ def of_trials(trials):
 def of_winner(trials, number):
     row = trials[trials.number == number].iloc[0]
     values = [row[column] for column in trials if column.startswith("fold_")]
-    mean, deviation, n = of_values(values)
-    keys = [column for column in trials if column.startswith("toy.")]
-    point = {key: row[key] for key in keys if not isinstance(row[key], str)}
+    point = {key: row[key] for key in trials if key.startswith("toy.") and not isinstance(row[key], str)}
     assert row["toy.layers"] not in (1, 5), "choose another seed, with which the winner is not at an end"
     ends = [row["toy.width"]] if row["toy.width"] in (8, 64) else []
     return {
-        "winner.number": number,
-        "winner.run.trial": number,
-        "curves.trial": number,
+        **dict.fromkeys(("winner.number", "winner.run.trial", "curves.trial"), number),
         "winner.round": row["round"],
         **{f"winner.point.{key}": value for key, value in point.items()},
         **{f"winner.values.fold_{k}": value for k, value in enumerate(values)},
-        "winner.score": mean,
-        "winner.n": n,
-        "winner.standard_deviation": deviation,
+        **dict(zip(("winner.score", "winner.standard_deviation", "winner.n"), of_values(values), strict=True)),
         "winner.num_parameters": row.num_parameters,
         **{f"at_the_end[{k}].value": value for k, value in enumerate(ends)},
     }
@@ -87,18 +78,6 @@ def of_cost(trials):
     return {f"cost.{name}": value for name, value in cost.items()}
 
 
-def of_data():
-    """Ninety examples in three classes, by hand: nine to test, and of the others a third to each fold."""
-    data = {"data.size": 90, "data.split.seed": 0, "data.split.duplicates.test in development": 0}
-    data["data.split.is_test_within_reach"] = True
-    for part, size in (("development", 81), ("test", 9)):
-        data |= {f"data.split.parts.{part}.size": size, f"data.split.parts.{part}.fraction": size / 90}
-        data |= {f"data.split.parts.{part}.labels.{label}": size // 3 for label in range(3)}
-    for fold in range(3):
-        data |= {f"data.split.folds[{fold}].train": 54, f"data.split.folds[{fold}].validation": 27}
-    return data
-
-
 def of_record(folder, number):
     """What trials.csv does not hold, read from the record by Optuna itself."""
     study = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
@@ -106,37 +85,18 @@ def of_record(folder, number):
     curves = {f"fold_{k}": trial.user_attrs[f"fold_{k}"]["curve"] for k in range(3)}
     points = [(f"{task}[{k}]", point) for task, curve in curves.items() for k, point in enumerate(curve)]
     found = {f"curves.tasks.{place}.{name}": value for place, point in points for name, value in point.items()}
-    return found | of_prediction(study) | of_finalists(study, number)
+    return found | of_prediction(study)
 
 
 def of_prediction(study):
     """Costs and seconds by NumPy, summed over the folds of each trial."""
-    costs, seconds = [], []
-    for trial in study.trials:
-        outcomes = [trial.user_attrs[f"fold_{k}"] for k in range(3)]
-        costs.append(trial.user_attrs["cost"] * sum(outcome["units"] for outcome in outcomes))
-        seconds.append(sum(outcome["seconds"] for outcome in outcomes))
-    costs, seconds = np.log(costs), np.log(seconds)
+    outcomes = [[trial.user_attrs[f"fold_{k}"] for k in range(3)] for trial in study.trials]
+    units = [sum(outcome["units"] for outcome in each) for each in outcomes]
+    costs = np.log([trial.user_attrs["cost"] * done for trial, done in zip(study.trials, units, strict=True)])
+    seconds = np.log([sum(outcome["seconds"] for outcome in each) for each in outcomes])
     sigma = np.std(seconds - costs, ddof=1)
     found = {"sigma": sigma, "factor": np.exp(sigma), "correlation": np.corrcoef(costs, seconds)[0, 1]}
     return {f"cost.prediction.{name}": value for name, value in found.items()}
-
-
-def of_finalists(study, number):
-    """The two best of the search on fresh seeds: the mean and spread of what was noted of each, and of the winner."""
-    best = sorted((t for t in study.trials if t.value is not None), key=lambda t: (-t.value, t.number))[:2]
-    found = {}
-    for k, trial in enumerate(best):
-        keys = sorted(key for key in study.user_attrs if key.startswith(f"finalist_{trial.number}_"))
-        fresh = [study.user_attrs[key]["metrics"]["score"] for key in keys]
-        mean, deviation, n = of_values(fresh)
-        each = {"number": trial.number, "search_score": trial.value, "fresh_score": mean}
-        each |= {"fresh_standard_deviation": deviation} | {f"fresh_values[{j}]": value for j, value in enumerate(fresh)}
-        found |= {f"finalists[{k}].{name}": value for name, value in each.items()}
-        if trial.number == number:
-            found |= {"winner.fresh.score": mean, "winner.fresh.standard_deviation": deviation, "winner.fresh.n": n}
-            found |= {f"winner.fresh.values[{j}]": value for j, value in enumerate(fresh)}
-    return found
 
 
 def of_test(folder, chosen_by):

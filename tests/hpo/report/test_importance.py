@@ -11,7 +11,6 @@ from optuna.distributions import CategoricalDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.report.figures.importance import draw_importance
-from hpo.report.figures.style import OTHER
 from hpo.report.importance import importances, rank_of, shapley_values
 from hpo.report.part import Absent
 from hpo.trials.record.rows import distribution
@@ -74,7 +73,6 @@ def test_the_shares_are_optunas_for_every_kind_of_dimension_and_with_ties(count,
     evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / count))
     assert found == pytest.approx(get_param_importances(study, evaluator=evaluator), rel=1e-9, abs=1e-12)
     assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert found_in(trials, EVERY_KIND, direction).shares == found
 
 
 @pytest.mark.parametrize("count", [20, 50])
@@ -86,13 +84,6 @@ def test_what_matters_much_is_told_apart_and_what_does_nothing_in_one_study_of_t
     assert len([key for seed in range(20) for key in found_in(of_noise(count, seed)).significant]) <= 8
 
 
-def test_what_has_one_value_has_no_share_and_is_not_told_apart():
-    space = space_from_dict({"a": [1, 2, 3], "one": [3]})
-    found = found_in(drawn_at_random(space, 30, lambda point, _: float(point["a"])), space)
-    assert found.shares == {"a": 1, "one": 0}
-    assert found.significant == ["a"]
-
-
 @pytest.mark.parametrize(("count", "is_few"), [(29, True), (30, False)])
 def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_hollow(count, is_few):
     drawn = subject(of_one_that_matters(count), space=ONE_MATTERS)
@@ -100,11 +91,6 @@ def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_h
     bars = content.figure.data[0]
     assert known.significant == ["strong"]
     assert list(bars.y) == (["strong"] if is_few else list(known.shares))
-    assert list(bars.x) == sorted(bars.x, reverse=True)
-    # The longest bar is on top.
-    assert content.figure.layout.yaxis.categoryarray[-1] == "strong"
-    assert f"{count} complete trials" in content.caption
-    assert [colour == OTHER for colour in bars.marker.color] == [key in known.significant for key in bars.y]
     assert ("With so few trials" in content.caption) == is_few != ("hollow" in content.caption)
 
 
@@ -114,8 +100,7 @@ def test_where_chance_explains_all_one_sentence_says_so():
     assert draw_importance(subject(trials, space=ONE_MATTERS)) == Absent(sentence)
     # The gain over the default is another question.
     content = draw_importance(replace(subject(trials, space=ONE_MATTERS), default=trials[1].point))
-    assert len(content.figure.data) == 1
-    assert sentence in content.caption
+    assert (len(content.figure.data), sentence in content.caption) == (1, True)
 
 
 def made(direction, count=300):
@@ -130,22 +115,17 @@ def made(direction, count=300):
     return trials
 
 
-@pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_what_each_hyperparameter_adds_is_found_in_the_units_of_the_metric(direction):
-    trials = made(direction)
-    sign = 1 if direction == "maximize" else -1
+@pytest.mark.parametrize(("direction", "sign"), [("maximize", 1), ("minimize", -1)])
+def test_what_each_hyperparameter_adds_is_found_in_the_units_of_the_metric(direction, sign):
     winner = trial(300, [sign * 0.6], at={"lr": 0.01, "layers": 4, "optimizer": "adamw"}, direction=direction)
-    trials = [*trials, winner]
+    trials = [*made(direction), winner]
     default = {"lr": 0.0001, "layers": 1, "optimizer": "sgd", "momentum": 0.0}
     found = shapley_values(SPACE, trials, default, winner)
-    gains = {key: part.gain for key, part in found.items()}
-    assert gains["layers"] == pytest.approx(0.3, abs=0.04)
-    assert gains["lr"] == pytest.approx(0.1, abs=0.04)
     # A momentum exists beside sgd only, so its absence is part of the optimizer.
-    assert gains["optimizer"] == pytest.approx(0.2, abs=0.04)
-    assert "momentum" not in gains
+    expected = {"layers": 0.3, "optimizer": 0.2, "lr": 0.1}
+    assert {key: part.gain for key, part in found.items()} == pytest.approx(expected, abs=0.04)
     assert all(part.low <= part.gain <= part.high for part in found.values())
-    assert list(found) == sorted(found, key=lambda key: -found[key].gain)
+    assert list(found) == list(expected)
     assert found == shapley_values(SPACE, trials, default, winner)
 
 
@@ -156,19 +136,14 @@ def test_the_parts_sum_to_the_gain_where_both_ends_were_tried():
     assert sum(part.gain for part in found.values()) == pytest.approx(winner.score - default.score)
 
 
-def test_a_boolean_and_a_number_are_two_values():
-    space = space_from_dict({"flag": {"choices": [True, 1]}, "x": {"low": 0.0, "high": 1.0}})
-    rng = random.Random(0)
-    trials = [trial(k, [5.0 * (k % 2)], at={"flag": [True, 1][k % 2], "x": rng.random()}) for k in range(30)]
-    found = shapley_values(space, trials, trials[0].point, trials[1])
-    assert found["flag"].gain == pytest.approx(5.0, abs=0.3)
-
-
 def test_only_what_differs_takes_part_and_what_cannot_be_said_is_not():
     trials = made("maximize", 40)
     winner = trials[0]
     default = winner.point | {"layers": 5 - winner.point["layers"]}
     assert set(shapley_values(SPACE, trials, default, winner)) == {"layers"}
-    for default, words in ((winner.point, "is the default"), (None, "outside of the space")):
-        assert words in shapley_values(SPACE, trials, default, winner).reason
-    assert "10 complete trials" in shapley_values(SPACE, trials[:9], None, winner).reason
+    for those, default, words in (
+        (trials, winner.point, "is the default"),
+        (trials, None, "outside of the space"),
+        (trials[:9], None, "10 complete trials"),
+    ):
+        assert words in shapley_values(SPACE, those, default, winner).reason

@@ -15,10 +15,6 @@ from hpo.trials.trial import Outcome, Trial
 from tests.studies import prepared, toy_config
 
 
-def complete(number, point, score, amount=None):
-    return Trial(number, 0, point, {0: Outcome({"score": score})}, "complete", score, -score, amount=amount)
-
-
 def note(study, trials, state="ended"):
     """Return the note of a study with these trials, and its view."""
     view = view_of(StudyRun.of(study, memory_record(study.goal, study.layout, trials)), state)
@@ -28,11 +24,8 @@ def note(study, trials, state="ended"):
 def test_a_study_that_begins_says_what_it_searches(tmp_path):
     text, _ = note(prepared(tmp_path, toy_config()), [], "running")
     assert text.startswith("**No trial is finished yet.**")
-    assert "Search by `random` in 3 hyperparameters" in text
-    assert "0 of 12 trials" in text
-    assert "hpo reproduce runs:/" in text
-    space = {"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}}
-    assert "in 1 hyperparameter, seed" in note(prepared(tmp_path, toy_config(space=space)), [])[0]
+    for words in ("Search by `random` in 3 hyperparameters", "0 of 12 trials", "hpo reproduce runs:/"):
+        assert words in text
 
 
 def test_a_study_of_failures_has_no_winner(tmp_path):
@@ -40,21 +33,17 @@ def test_a_study_of_failures_has_no_winner(tmp_path):
     text, view = note(prepared(tmp_path, toy_config()), [failed])
     assert view.why_none == "every trial failed, the first with: fold 0: no luck"
     assert text.startswith(f"**No winner:** {view.why_none}.")
-    assert "(1 failed)" in text
 
 
 def test_the_first_line_has_the_score_the_winner_and_how_to_reproduce_it(tmp_path):
-    trials = [complete(n, {"toy.lr": 3e-4}, n / 10) for n in range(3)]
     study = prepared(tmp_path, toy_config(objective="toy_data:score"))
-    first, _, point, *_ = note(study, trials)[0].splitlines()
-    assert first.startswith("**Winner: [trial 2](@@trial 2@@), score 0.2000**; again with `hpo reproduce ")
-    assert point == "`toy.lr=3e-4`"
-    assert note(study, trials, "running")[0].startswith("**Best so far: [trial 2](@@trial 2@@), score 0.2000**")
-    # Values are written as everywhere, with their deviation.
     outcomes = {fold: Outcome({"score": score}) for fold, score in enumerate((0.1, 0.2, 0.3))}
-    text, view = note(study, [finished(Trial(0, 0, {"toy.lr": 3e-4}), outcomes, study.goal)])
-    assert (view.best.trainings, view.best.standard_deviation) == (3, pytest.approx(0.1))
-    assert text.startswith(f"**Winner: [trial 0](@@trial 0@@), {view.best.values} ± 0.1000** over 3 trainings; again")
+    trials = [finished(Trial(0, 0, {"toy.lr": 3e-4}), outcomes, study.goal)]
+    first, _, point, *_ = note(study, trials)[0].splitlines()
+    best = "[trial 0](@@trial 0@@), score 0.2000 ± 0.1000** over 3 trainings"
+    assert first.startswith(f"**Winner: {best}; again with `hpo reproduce ")
+    assert point == "`toy.lr=3e-4`"
+    assert note(study, trials, "running")[0].startswith(f"**Best so far: {best}")
 
 
 def rows(text):
@@ -65,19 +54,22 @@ def rows(text):
 
 
 def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(tmp_path):
-    trials = [complete(n, {"toy.layers": n, "toy.lr": 3e-4}, n / 10, amount=4 if n > 6 else 1) for n in range(9)]
-    trials[7] = complete(7, {"toy.layers": 7, "toy.width": 8}, 0.7, amount=4)
-    text, _ = note(prepared(tmp_path, toy_config()), trials)
-    assert rows(text) == ([8, 7, 6, 5, 4], ["&emsp;0.8000 to 4", "&emsp;8", "&emsp;3e-4", "&emsp;"])
+    study = prepared(tmp_path, toy_config())
+    points = [{"toy.layers": n, "toy.lr": 3e-4} for n in range(9)]
+    points[7] = {"toy.layers": 7, "toy.width": 8}
+    trials = [Trial(n, 0, point, amount=4 if n > 6 else 1) for n, point in enumerate(points)]
+    trials = [finished(each, {0: Outcome({"score": each.number / 10})}, study.goal) for each in trials]
+    expected = [8, 7, 6, 5, 4], ["&emsp;0.8000 to 4", "&emsp;8", "&emsp;3e-4", "&emsp;"]
+    assert rows(note(study, trials)[0]) == expected
 
 
 GOAL = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 3.0}}
 
 
-def several(tmp_path, numbers, section=GOAL):
+def several(tmp_path, numbers):
     """Return the note of trials with these scores, sizes and costs, and its view."""
     tree = toy_config()
-    study = prepared(tmp_path, tree | {"study": tree["study"] | section | {"choose": "knee"}})
+    study = prepared(tmp_path, tree | {"study": tree["study"] | GOAL | {"choose": "knee"}})
     outcomes = [Outcome(dict(zip(("score", "size", "cost"), each, strict=True))) for each in numbers]
     trials = [finished(Trial(n, 0, {"toy.layers": n}), {0: outcome}, study.goal) for n, outcome in enumerate(outcomes)]
     return note(study, trials)
@@ -85,42 +77,25 @@ def several(tmp_path, numbers, section=GOAL):
 
 def test_of_several_metrics_the_chosen_one_has_all_the_front_its_first_members_and_limits_how_many(tmp_path):
     text, view = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
-    head, point, chosen, limits, what = text.split("\n\n")[:5]
-    assert point == "`toy.layers=0`"
+    head, _, chosen, limits, _ = text.split("\n\n", 4)
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
-    assert "cost 1**" in head
     front = "The front: [3 trials](@@table@@-front) that no other one dominates."
     assert chosen == f"Chosen as the knee of the front. {front}"
     assert limits == "Limits: cost ≤ 3; kept by 4 of 5 complete trials."
-    assert "Metrics: score (maximized), size (minimized); the means over" in what
     assert rows(text)[0] == [each.trial for each in view.front]
-    assert "| 3 of the front | &emsp;score | &emsp;size | &emsp;cost | &emsp;layers" in text
 
 
-def test_where_no_trial_keeps_the_limits_the_note_says_so_and_the_best_are_those_within(tmp_path):
-    text, view = several(tmp_path, [(0.5, 20, 7)])
-    assert view.why_none.startswith("no trial keeps the limits (cost <= 3); the nearest is trial 0: score")
-    assert text.startswith(f"**No winner:** {view.why_none.replace('<', chr(92) + '<')}.")
-    text, _ = several(tmp_path, [(0.5, 1, 1), (0.9, 1, 9)], {"limits": GOAL["limits"]})
-    assert text.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, cost 1")
-    assert "Chosen" not in text
-    assert rows(text)[0] == [0]
-
-
-@pytest.mark.parametrize("num_metrics", [1, 4])
-def test_the_longest_note_fits_into_a_tag(tmp_path, num_metrics):
-    """Twenty hyperparameters with long names and texts as values; with several metrics, twenty limits, too."""
+def test_the_longest_note_fits_into_a_tag(tmp_path):
+    """Twenty hyperparameters with long names and texts as values, four metrics, and twenty limits."""
     names, keys = ([f"{letter * 80}{n}" for n in range(20)] for letter in "mn")
     tree = toy_config(space={"toy": {key: {"choices": ["v" * 300, "w" * 300]} for key in keys}})
     tree["toy"] |= dict.fromkeys(keys, "v" * 300)
-    tree["study"] |= {"metric": names[0]}
-    if num_metrics > 1:
-        several = {"metrics": dict.fromkeys(names[:4], "maximize"), "limits": dict.fromkeys(names, -1e-300)}
-        tree["study"] |= several | {"choose": dict.fromkeys(names[:4], 0.123456)}
+    tree["study"] |= {"metrics": dict.fromkeys(names[:4], "maximize"), "limits": dict.fromkeys(names, -1e-300)}
+    tree["study"] |= {"metric": names[0], "choose": dict.fromkeys(names[:4], 0.123456)}
     study = prepared(tmp_path, tree)
     point = {f"toy.{key}": "v" * 300 for key in keys}
-    metrics = {name: 1.23456e-100 * (1 + place) for place, name in enumerate(names)}
-    text, _ = note(study, [finished(Trial(n, 0, point), {0: Outcome(metrics)}, study.goal) for n in range(5)])
+    outcome = {0: Outcome({name: 1.23456e-100 * (1 + place) for place, name in enumerate(names)})}
+    text, _ = note(study, [finished(Trial(n, 0, point), outcome, study.goal) for n in range(5)])
     page = f"#/experiments/123456/runs/{'r' * 32}"
     assert len(fill_in(text, "r" * 32, f"{page}?key={'s' * 32}", dict.fromkeys(range(5), page))) < 5000
 

@@ -7,10 +7,8 @@ import pytest
 
 import hpo
 from hpo.report.sections.cautions import cautions
-from hpo.report.sections.cost import describe_environment
 from hpo.report.sections.space import describe_space
 from hpo.report.sections.winner import against_default
-from hpo.study.basis import environment
 from hpo.study.view.cautions import at_the_end
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.reader import space_from_dict
@@ -48,12 +46,33 @@ def many(*first):
     return [*first, *(trial(100 + n, [0.1 + n / 1000]) for n in range(15))]
 
 
-def test_failures_few_trials_and_a_search_that_has_not_ended_are_said_and_a_sound_study_raises_none():
-    winner = trial(0, [0.90, 0.91])
-    assert said(many(winner), winner) == []
-    failed = [trial(n, [None]) for n in range(3)]
-    assert "3 of 18 trials failed" in said([*many(), *failed])[0]
-    assert not said([*many(), trial(50, [None])])
+RISING = [{"epoch": n, "accuracy": n / 10} for n in range(1, 5)]
+LOWEST = 1.000123456789e-4
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ([trial(0, [0.90, 0.91])], None),
+        ([trial(0, [0.90, 0.91], MIDDLE | {"kind": "b"})], None),
+        ([trial(0, [0.90, 0.91], MIDDLE | {"layers": 4})], "layers (4) is the last"),
+        ([trial(0, [0.90, 0.91], MIDDLE | {"lr": LOWEST})], "lr (0.000100012) is at the lower"),
+        (
+            [trial(0, [0.90, 0.92]), trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])],
+            "1 other configuration is within one standard error (0.01) of the winner: trial 1",
+        ),
+        ([trial(0, [0.4, 0.41], curve=RISING)], "longer training"),
+        ([trial(0, [0.4, 0.41], curve=[*RISING, {"epoch": 5, "accuracy": 0.2}])], None),
+        ([trial(0, [0.9, 0.91]), *(trial(n, [None]) for n in range(1, 4))], "3 of 19 trials failed"),
+        ([trial(0, [0.9, 0.91]), trial(50, [None])], None),
+    ],
+)
+def test_what_the_winner_and_the_other_trials_give_reason_to_doubt(first, words):
+    lines = said(many(*first), first[0])
+    assert (len(lines), words or "") == (int(words is not None), words if words and words in lines[0] else "")
+
+
+def test_few_trials_and_a_search_that_has_not_ended_are_said():
     assert "few trials: 2 for 3" in said([trial(0, [0.9]), trial(1, [0.1])])[0]
     lines = said([*many(), Trial(50, 0, MIDDLE), Trial(51, 0, MIDDLE)])
     assert lines[0] == "the search has not ended: 2 trials are not finished"
@@ -65,15 +84,6 @@ def test_a_training_that_was_not_the_same_when_it_was_repeated():
     (line,) = said([replace(first, outcomes={**first.outcomes, 0: differs}), *others])
     assert f": trial {first.number}, repeated after an interruption, reported other values" in line
     assert "score at 3 was 0.5, and is 0.4 now" in line
-
-
-def test_a_winner_at_the_end_of_a_range():
-    ends = {"layers": (4, "layers (4) is the last"), "lr": (1.000123456789e-4, "lr (0.000100012) is at the lower")}
-    for key, (value, words) in ends.items():
-        winner = trial(0, [0.9, 0.91], MIDDLE | {key: value})
-        assert words in said(many(winner), winner)[0]
-    winner = trial(0, [0.9, 0.91], MIDDLE | {"kind": "b"})
-    assert not said(many(winner), winner)
 
 
 @pytest.mark.parametrize(
@@ -93,35 +103,21 @@ def test_what_counts_as_the_end_of_a_range(dimension, value, end):
     assert at_the_end(space, Trial(0, 0, {"key": value})) == ends
 
 
-def test_a_runner_up_within_one_standard_error_of_the_winner():
-    winner = trial(0, [0.90, 0.92])
-    near, far = trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])
-    words = "1 other configuration is within one standard error (0.01) of the winner: trial 1"
-    assert words in said(many(winner, near, far), winner)[0]
-
-
-def test_curves_that_still_improve():
-    rising = [{"epoch": n, "accuracy": n / 10} for n in range(1, 5)]
-    winner = trial(0, [0.4, 0.41], curve=rising)
-    assert "longer training" in said(many(winner), winner)[0]
-    winner = trial(0, [0.4, 0.41], curve=[*rising, {"epoch": 5, "accuracy": 0.2}])
-    assert not said(many(winner), winner)
-
-
 def against(default, gain):
     return {"overtuning": {"default_on_test": {"default": default, "winner": default + gain, "gain": gain}}}
 
 
-def labelled(most, metric="accuracy"):
+def split(**changes):
+    return {"data": {"split": {"duplicates": {}, "is_test_within_reach": False, "parts": {}} | changes}}
+
+
+def labelled(most):
     """Return data of whose 100 examples so many have the label `pos`; the test split does not count."""
     labels = {"train": {"pos": most - 10, "neg": 90 - most}, "validation": {"pos": 10, "neg": 10}, "test": {"neg": 100}}
-    parts = {name: {"labels": counts} for name, counts in labels.items()}
-    split = {"duplicates": {}, "is_test_within_reach": False, "parts": parts}
-    return {"data": {"split": split}, "metric": {"name": metric}}
+    return split(parts={name: {"labels": counts} for name, counts in labels.items()})
 
 
 TESTED = {"test": {"evaluations_of_these_data": 1, "trial": 0}}
-DUPLICATES = {"train / test": 4, "train / validation": 0}
 CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3.11"]}]
 
 
@@ -129,16 +125,13 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3
     ("summary", "words"),
     [
         ({"test": {"evaluations_of_these_data": 2, "trial": 0}}, "the test split of th"),
-        (
-            {"data": {"split": {"duplicates": DUPLICATES, "is_test_within_reach": False, "parts": {}}}},
-            "4 examples are in tw",
-        ),
-        ({"data": {"split": {"duplicates": {}, "is_test_within_reach": True, "parts": {}}}}, "every training reads"),
+        ({"test": {"evaluations_of_these_data": 1, "trial": 7}}, "the test score is that of trial 7, which was the"),
+        (split(duplicates={"train / test": 4, "train / validation": 0}), "4 examples are in tw"),
+        (split(is_test_within_reach=True), "every training reads"),
         (labelled(70), "'pos' (0.7000): a model that always predicts this label is as good"),
         (labelled(69), None),
-        (labelled(70, metric="loss"), None),
+        (labelled(70) | {"metric": {"name": "loss"}}, None),
         ({"environment": {"is_dirty": True}}, "the code had uncommi"),
-        (against(0.5, -0.1), "overtuned"),
         (against(0.5, 0.0), "overtuned"),
         (against(0.5, 0.1), None),
         # A winner that is the default is not held against itself.
@@ -147,10 +140,6 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3
         ({"finalists": [{"fresh_score": None}, {"fresh_score": None}]}, "all finalists failed"),
         ({"finalists": [{"fresh_score": None}, {"fresh_score": 0.5}]}, None),
         ({"study": {"allowed_changes": CHANGES, "objective": "a:b"}}, "data: part train; python: was 3.11"),
-        (
-            {"test": {"evaluations_of_these_data": 1, "trial": 7}},
-            "the test score is that of trial 7, which was the winner at the time of the test",
-        ),
     ],
 )
 def test_what_the_rest_of_the_report_gives_reason_to_doubt(summary, words):
@@ -158,61 +147,47 @@ def test_what_the_rest_of_the_report_gives_reason_to_doubt(summary, words):
     assert (len(lines), words or "") == (int(words is not None), words if words and words in lines[0] else "")
 
 
-def compared(now, before, direction="maximize", amounts=(None, None), state="complete", number=0, gain=None):
-    """Return the sentence on a winner and a default with these scores by fold."""
-    winner, default = (
-        {"score": sum(scores) / len(scores), "values": {f"fold_{k}": v for k, v in enumerate(scores)}, "amount": amount}
-        for scores, amount in zip((now, before), amounts, strict=True)
-    )
-    winner, default = winner | {"number": 7}, default | {"number": number, "state": state}
+def compared(now, before, direction="maximize", amount=None, gain=None, **of_default):
+    """Return the sentence on a winner and a default with these scores."""
+    winner = {"number": 7, "score": now, "values": {"fold_0": now}, "amount": amount and 9}
+    default = {"number": 0, "score": before, "values": {"fold_0": before}, "amount": amount, "state": "complete"}
+    default |= of_default
     if gain is not None:
         default["gain"] = dict(zip(("value", "low", "high"), gain, strict=True))
     metric = {"direction": direction, "name": "m"}
     return against_default({"winner": winner, "baselines": {"default": default}, "metric": metric, "top": [winner]})
 
 
-@pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_the_gain_over_the_default_is_that_of_what_is_expected_where_that_is_known(direction):
-    sign = 1 if direction == "maximize" else -1
-    scores = [sign * 0.9, sign * 0.93], [sign * 0.8, sign * 0.82]
-    text = compared(*scores, direction, gain=(0.09, 0.0415, 0.1385))
-    assert text.startswith("It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385) than the default")
-    assert "which may be chance) than the default" in compared(*scores, direction, gain=(0.09, -0.01, 0.19))
-    text = compared(*scores, direction, gain=(-0.01, -0.1, 0.08))
-    assert text.startswith("It is expected to be worse by 0.0100")
-
-
 @pytest.mark.parametrize(
     ("now", "before", "more", "text"),
     [
         (0.9, 0.8, {}, "In the search it is better by 0.1000 than the default configuration, which has 0.8000 (trial"),
+        (0.8, 0.9, {"direction": "minimize"}, "In the search it is better by 0.1000"),
         # Few digits are never all zeros.
         (3e-6, 2e-6, {}, "In the search it is better by 1.000e-6 than"),
         (0.8, 0.9, {}, "In the search it is worse by 0.1000"),
         (0.8, 0.8, {}, "In the search it is as good as the default configuration"),
-        (0.9, 0.8, {"amounts": (9, 1)}, "The default configuration was trained to 1 only (trial 0), with 0.8000: "),
+        (0.9, 0.8, {"amount": 1}, "The default configuration was trained to 1 only (trial 0), with 0.8000: "),
         (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
         (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
+        # What is expected counts where that is known.
+        (
+            0.9,
+            0.8,
+            {"gain": (0.09, 0.0415, 0.1385)},
+            "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)",
+        ),
+        (
+            0.9,
+            0.8,
+            {"gain": (0.09, -0.01, 0.19)},
+            "(95 % -0.0100 to 0.1900, which may be chance) than the default",
+        ),
+        (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "It is expected to be worse by 0.0100"),
     ],
 )
-def test_one_training_each_has_no_interval_and_what_does_not_compare_is_not_compared(now, before, more, text):
-    assert compared([now], [before], **more).startswith(text)
-
-
-def test_where_there_is_no_winner_or_default_the_reason_stands_for_the_gain():
-    missing = {"missing": "why"}
-    assert against_default({"winner": missing, "baselines": missing, "top": []}) == "Why."
-    assert against_default({"top": [], "winner": {}, "baselines": {"default": missing}}) == "Why."
-
-
-def test_what_the_machine_does_not_have_is_said_in_words_and_the_number_of_the_form_is_left_out():
-    absent = {"cuda": None, "gpus": [], "driver": None, "commit": None, "is_dirty": False}
-    given = {**environment.describe_environment(), **absent}
-    described = describe_environment({"format": 1, **given})
-    assert described.keys() == given.keys() - {"format"}
-    assert [described[key].partition(":")[0] for key in ("cuda", "gpus", "driver")] == ["none"] * 3
-    outside = {"missing": "the study was not started inside a git repository"}
-    assert described["commit"] == described["is_dirty"] == outside
+def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_compared(now, before, more, text):
+    assert text in compared(now, before, **more)
 
 
 @pytest.mark.parametrize(
@@ -222,46 +197,36 @@ def test_what_the_machine_does_not_have_is_said_in_words_and_the_number_of_the_f
         ([0.001, 0.01, 0.1], "log"),
         ([0.1, 0.2, 0.3], "linear"),
         ([0.0, 0.1, 0.3], None),
-        ([0.1, 0.2], None),
     ],
 )
-def test_numbers_at_even_distances_have_a_scale_and_every_dimension_its_default(tmp_path, given, scale):
-    space = {"toy": {"lr": given, "nonlinearity": {"choices": ["relu", "tanh"]}}}
-    lr, nonlinearity = describe_space(prepared(tmp_path / "study", toy_config(space=space)))["space"]
-    assert lr.get("scale") == scale
-    assert (lr["default"], nonlinearity["default"]) == (0.01, "relu")
-    assert "scale" not in nonlinearity
+def test_numbers_at_even_distances_have_a_scale(tmp_path, given, scale):
+    (dimension,) = describe_space(prepared(tmp_path / "study", toy_config(space={"toy": {"lr": given}})))["space"]
+    assert (dimension.get("scale"), dimension["default"]) == (scale, 0.01)
 
 
 NOTE = "3 of 20 texts are cut"
 
 
-@hpo.objective(describe_data=lambda _config: hpo.Examples(20, name="texts", notes=[NOTE]))
-def train(config):
-    return config["lr"]
+def of_data(name="texts", **data):
+    """Return a study of a function that describes 20 examples."""
+    train = hpo.objective(describe_data=lambda _: hpo.Examples(20, name=name, **data))(lambda config: config["lr"])
+    return found(train, name=name, trials=1, progress=True)
+
+
+def test_what_an_objective_notes_of_its_data_is_on_every_page():
+    study = of_data(notes=[NOTE])
+    assert json.loads((study.folder / "report.json").read_text())["data"]["notes"] == [NOTE]
+    assert all(NOTE in (study.folder / page).read_text() for page in ("report.md", "report.html"))
 
 
 @pytest.mark.slow
-def test_what_an_objective_notes_of_its_data_and_how_data_without_digests_are_compared(capsys):
-    @hpo.objective(describe_data=lambda _config: hpo.Examples(20, name="others"))
-    def of_others(config):
-        return config["lr"]
-
-    study = found(train, space={"lr": (0.1, 1.0)}, trials=2, progress=True)
-    assert json.loads((study.folder / "report.json").read_text())["data"]["notes"] == [NOTE]
-    assert all(NOTE in (study.folder / page).read_text() for page in ("report.md", "report.html"))
-    study.test(with_default=False)
-    assert "data: the examples have no digests" in capsys.readouterr().out
-    other = found(of_others, space={"lr": (0.1, 1.0)}, trials=2)
-    with pytest.raises(hpo.HpoError, match=r"recogni\w+ .*the numbers of its examples, because they have no digests"):
-        other.test(with_default=False)
-    digests = [str(number) for number in range(20)]
-    with_digests = hpo.objective(describe_data=lambda _config: hpo.Examples(20, digests=digests))(lambda config: 1.0)
-    study = found(with_digests, space={"lr": (0.1, 1.0)}, trials=2, name="with", progress=True)
-    study.test(with_default=False)
-    assert "digests" not in capsys.readouterr().out
-    with pytest.raises(hpo.HpoError, match=r"recogni\w+ .*the digests of its examples"):
-        study.test(with_default=False)
+@pytest.mark.parametrize("digests", [None, [str(number) for number in range(20)]])
+def test_data_are_recognized_by_the_digests_of_their_examples_or_else_by_their_number(capsys, digests):
+    of_data(digests=digests).test(with_default=False)
+    assert ("data: the examples have no digests" in capsys.readouterr().out) == (digests is None)
+    says = "the numbers of its examples, because they have no digests" if digests is None else "the digests of its ex"
+    with pytest.raises(hpo.HpoError, match=rf"recogni\w+ .*{says}"):
+        of_data("others", digests=digests).test(with_default=False)
 
 
 def test_a_function_without_data_has_no_test_part_and_says_how_to_give_it_one():

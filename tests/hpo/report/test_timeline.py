@@ -4,10 +4,11 @@ import json
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hpo.report.figures.timeline import draw_timeline
-from hpo.report.sections.cost import describe_cost, read_cost, stretch_runs
+from hpo.report.sections.cost import describe_cost, stretch_runs
 from hpo.study.opening import read_study
 from hpo.trials.record.record import Stretch
 from hpo.trials.trial import TaskLayout
@@ -20,14 +21,12 @@ def test_the_timeline_has_a_bar_for_every_task_where_and_when_it_ran():
     content = draw_timeline(subject(trials, layout=TaskLayout(folds=2)))
     bars = {t.name: t for t in content.figure.data}
     assert {name: len(t.x) for name, t in bars.items()} == {"complete": 3, "winner": 2, "stopped early": 1, "failed": 1}
-    found = sorted((base, length) for t in bars.values() for base, length in zip(t.base, t.x, strict=True))
+    drawn = sorted((base, length) for t in bars.values() for base, length in zip(t.base, t.x, strict=True))
     ran = sorted((o.started - 100.0, o.seconds) for t in trials for o in t.outcomes.values())
-    assert [base for base, _ in found] == pytest.approx([start for start, _ in ran])
-    assert [length for _, length in found] == pytest.approx([seconds for _, seconds in ran])
+    assert np.array(drawn) == pytest.approx(np.array(ran))
     assert bars["failed"].customdata[0] == "trial 1, fold_1"
-    cost = describe_cost(subject(trials))
-    assert f": {cost['idle_share']:.1%}." in content.caption
-    assert content.figure.layout.yaxis.ticktext[0] == f"worker 0, idle {cost['idle_share']:.0%}"
+    idle = describe_cost(subject(trials))["idle_share"]
+    assert content.figure.layout.yaxis.ticktext[0] == f"worker 0, idle {idle:.0%}"
 
 
 def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
@@ -35,15 +34,6 @@ def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
     idle, caption = describe_cost(drawn)["idle_share"], draw_timeline(drawn).caption
     assert idle > 0.7
     assert f"(4 requested, 1 at once) from first start to last end, without pauses: {idle:.1%}" in caption
-
-
-def test_trainings_of_no_time_leave_no_worker_idle():
-    trials = [trial(0, [0.5]), trial(1, [0.6])]
-    at_once = {0: replace(trials[0].outcomes[0], seconds=0.0, started=1.0)}
-    timeless = [replace(each, outcomes=at_once) for each in trials]
-    cost = describe_cost(subject(timeless))
-    assert (cost["wall_seconds"], cost["idle_share"], cost["overhead_share"]) == (0.0, 0.0, 0.0)
-    assert "Idle share of the workers: 0%" in next(read_cost({"cost": cost})).text
 
 
 @pytest.mark.slow
@@ -68,33 +58,23 @@ def test_workers_are_counted_at_once_and_those_that_never_ran_together_share_a_r
     assert describe_cost(subject(together))["workers_seen"] == 2
 
 
-def resumed_twice():
-    """Three trainings of two seconds, a second apart, each by the process of another stretch; and the stretches."""
-    trials = [trial(k, [0.5, 0.6], worker=k + 1) for k in range(3)]
-    return trials, [Stretch(trials[k].started - 0.1, 1) for k in range(3)]
-
-
 def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
-    trials, stretches = resumed_twice()
+    """Two trainings of two seconds, a second apart, in each of three stretches, whose processes are others."""
+    trials = [trial(k, [0.5, 0.6], worker=k + 1) for k in range(3)]
+    stretches = [Stretch(trials[k].started - 0.1, 1) for k in range(3)]
     cost = describe_cost(replace(subject(trials), stretches=stretches))
     # A worker whose clock is behind stays in its stretch.
     late = [Stretch(stretch.start + 0.4, 1) for stretch in stretches]
     assert describe_cost(replace(subject(trials), stretches=late)) == cost
-    # In each stretch two tasks of two seconds and a second between them; between two stretches a second too.
     assert (cost["workers_seen"], cost["wall_seconds"]) == (1, pytest.approx(15.0))
     assert cost["idle_share"] == cost["overhead_share"] == pytest.approx(0.2)
     content = draw_timeline(replace(subject(trials), stretches=stretches))
     assert "(1 requested, 1 at once) from first start to last end, without pauses: 20.0%" in content.caption
-    assert content.figure.layout.yaxis.ticktext == ("worker 0, idle 20%",)
     assert "2 pauses without a running task (2.0 s, dotted) left out" in content.caption
-
-
-def test_a_stretch_has_its_own_workers_and_what_ran_before_the_first_those_that_were_seen():
-    trials, stretches = resumed_twice()
-    more = [*stretches[1:2], Stretch(stretches[2].start, 3)]
+    # What ran before the first stretch has the workers that were seen.
+    more = [stretches[1], Stretch(stretches[2].start, 3)]
     ran = stretch_runs([o for t in trials for o in t.outcomes.values()], more)
     assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
-    assert describe_cost(replace(subject(trials), stretches=more))["idle_share"] == pytest.approx(1 - 12 / (5 + 5 + 15))
 
 
 @pytest.mark.slow

