@@ -9,7 +9,7 @@ from tests.conftest import TENTHS, tenth_of
 from tests.studies import REPOSITORY
 
 # Tests that need private names of ours: no run produces these messages of Ray on request.
-WITH_PRIVATE_NAMES = {"tests/faults/test_messages.py", "tests/hpo/workers/dispatch/test_ray_pool.py"}
+WITH_PRIVATE_NAMES = {"tests/hpo/workers/dispatch/test_ray_pool.py"}
 # Private names of libraries and of Python.
 OF_LIBRARIES = {
     *("_C", "_cuda_setDevice", "_exit", "_global_node", "_local_scalar_dense", "_private", "_processes", "_raylet"),

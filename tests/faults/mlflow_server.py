@@ -1,8 +1,7 @@
 """MLflow's tracking server, with faults: `python -m tests.faults.mlflow_server PORT FOLDER` serves until it is killed.
 
-How it answers stands in the file `mode` of its folder, read at every request: `pass`, `error` (status 500), `hang`
-(never), or `late SECONDS [WORD]` (after that long, and only requests with the word in their path; they are carried out
-even where nobody waits for them any more).
+How it answers stands in the file `mode` of its folder, read at every request: `pass`, `error` (status 500), or
+`late SECONDS` (after that long; requests are carried out even where nobody waits for them any more).
 """
 
 import os
@@ -16,8 +15,6 @@ from urllib.request import urlopen
 
 from tests.studies import environment
 from tests.tracked import new_store
-
-_FOREVER = 3600.0
 
 
 def free_port():
@@ -39,12 +36,12 @@ def serve(port, folder):
     handlers.initialize_backend_stores(f"sqlite:///{folder}/mlflow.db", None, "mlflow-artifacts:/")
 
     def faulty(environ, start):
-        mode, seconds, word = [*(Path(folder) / "mode").read_text().split(), "", ""][:3]
+        mode, _, seconds = (Path(folder) / "mode").read_text().partition(" ")
         if mode == "error":
             start("500 Internal Server Error", [("Content-Type", "text/plain")])
             return [b"out of order"]
-        if mode in ("hang", "late") and word in environ["PATH_INFO"]:
-            time.sleep(float(seconds or _FOREVER))
+        if mode == "late":
+            time.sleep(float(seconds))
         return app.wsgi_app(environ, start)
 
     make_server("127.0.0.1", port, faulty, threaded=True).serve_forever()

@@ -1,7 +1,6 @@
 """Something on which a study's results depend has changed: the study refuses with the difference, or notes it."""
 
 import contextlib
-import functools
 import importlib
 import importlib.metadata
 import json
@@ -15,9 +14,7 @@ import pytest
 import yaml
 
 import hpo
-from hpo.engine import loop
 from hpo.engine.strategies.random import RandomSearch
-from hpo.study.files.folder import StudyFolder
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo as command
@@ -115,13 +112,11 @@ def test_an_allowed_change_is_noted_once_with_its_time_and_each_trial_keeps_its_
 
 
 def test_what_makes_another_study_and_a_budget_below_the_trials_are_refused_even_so(whole, capsys):
-    before = Path("runs/toy/config.yaml").read_bytes()
     for given in ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2"):
         line = refused(capsys, *RESUME, given, "--allow-changes")
         assert given.partition("=")[0] in line
         assert "another study" in line
     assert "study.trials" in refused(capsys, "resume", "toy", "study.trials=2", "toy.momentum=0.1", "--allow-changes")
-    assert Path("runs/toy/config.yaml").read_bytes() == before
     assert gone_on(trials=ALL) == whole
 
 
@@ -136,10 +131,9 @@ def change_noted_code(part, name, value):
         Path("runs/toy", file).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(("name", "now"), [("search", loop.REVISION), ("strategy random", RandomSearch.REVISION)])
-def test_another_revision_is_refused_and_may_be_allowed(whole, capsys, name, now):
-    change_noted_code("revisions", name, 7)
-    line = f"code: revision of {name} was 7 and is now {now}"
+def test_another_revision_is_refused_and_may_be_allowed(whole, capsys):
+    change_noted_code("revisions", "strategy random", 7)
+    line = f"code: revision of strategy random was 7 and is now {RandomSearch.REVISION}"
     assert line in refused(capsys, *RESUME)
     goes_on(capsys, *RESUME, "--allow-changes")
     assert [change["changes"] for change in allowed_changes()] == [[line]]
@@ -166,16 +160,7 @@ def test_another_version_of_a_library_is_a_warning_and_a_note(whole, capsys, mon
     assert [change["changes"] for change in allowed_changes()] == [[line]]
 
 
-FILES = [
-    ("trainer.py", "- task", "- 2 * task"),
-    ("beside.py", "BEST = 3", "BEST = 2"),
-]
-
-
-@pytest.mark.parametrize(("file", "old", "new"), FILES)
-def test_code_of_an_own_trainer_is_refused_by_file_and_comments_and_docstrings_are_no_change(
-    modules, capsys, file, old, new
-):
+def test_code_of_an_own_trainer_is_refused_by_file_and_comments_and_docstrings_are_no_change(modules, capsys):
     Path("trainer.py").write_text(TRAINER)
     Path("beside.py").write_text("BEST = 3\n")
     run_toy(Path("runs/toy"), config(FEW, objective="trainer:run_fold"), LocalDispatcher(str(Path.cwd())))
@@ -183,11 +168,11 @@ def test_code_of_an_own_trainer_is_refused_by_file_and_comments_and_docstrings_a
     edit("beside.py", "BEST = 3", '"""What is best."""\n\nBEST = 3  # by experience')
     goes_on(capsys, "resume", "toy", f"study.trials={FEW + 1}")
     assert allowed_changes() == []
-    edit(file, old, new)
-    assert f"code: {file} was " in refused(capsys, *RESUME)
+    edit("beside.py", "BEST = 3", "BEST = 2")
+    assert "code: beside.py was " in refused(capsys, *RESUME)
     goes_on(capsys, *RESUME, "--allow-changes")
     (allowed,) = allowed_changes()
-    assert allowed["changes"][0].startswith(f"code: {file} was ")
+    assert allowed["changes"][0].startswith("code: beside.py was ")
     assert len(rows(Path("runs/toy/trials.csv"))) == ALL
 
 
@@ -231,11 +216,8 @@ def called(tmp_path_factory):
 
 CALLS = [
     ({"space": {"lr": (0.0, 0.5)}}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5; choose another name="),
-    ({"space": {"lr": [0.1, 0.2]}}, "space.lr was log 1e-05 to 0.01 and is now [0.1, 0.2]; choose"),
-    ({"space": {"lr": hpo.log(1e-5, 0.1)}}, "space.lr was log 1e-05 to 0.01 and is now log 1e-05 to 0.1; choose"),
     ({"space": {**LR, "net": {"act": ["relu"]}}}, "space.net.act was missing and is now ['relu']; choose"),
     ({"strategy": "tpe"}, "strategy= was 'random' and is now 'tpe'; choose another name="),
-    ({"seed": -1}, "seed: must be"),
     ({"seed": 7}, "seed= was 0 and is now 7"),
     ({"score": "last"}, "score= was 'best' and is now 'last'"),
     ({"objective": by_lr(2)}, "its start: the code of the function changed; undo the changes"),
@@ -252,50 +234,17 @@ def test_a_changed_call_from_python_says_what_changed_as_it_is_typed(called, giv
 
 @pytest.mark.slow
 def test_a_new_study_without_a_name_says_what_changed(capsys):
-    def searched(space, function=None, **given):
-        name = hpo.search(function or train, space, **CALL, **given).name
-        return name, [line for line in capsys.readouterr().out.splitlines() if line.startswith("a new study")]
+    def searched(space, **given):
+        return hpo.search(by_lr(2), space, **CALL, **given).name, capsys.readouterr().out
 
-    def train(given):
-        return given["C"]
-
-    assert searched({"C": (0.0, 1.0)}) == ("train", [])
-    more = {"C": [1, 2, 3], "gamma": (0.0, 1.0)}
-    assert searched(more) == ("train-2", ["a new study, train-2: space.C, space.gamma changed"])
-    assert searched({"C": (0.0, 1.0)}) == ("train", [])
-    assert searched({"C": (0.0, 3.0)}, progress=False) == ("train-3", [])
-    before = train
-
-    def train(given):
-        return before(given) + 1
-
-    assert searched(more, train) == ("train-4", ["a new study, train-4: the code of train changed"])
+    name, out = searched(LR)
+    assert "a new study" not in out
+    more = {"lr": [1, 2, 3], "gamma": (0.0, 1.0)}
+    second, out = searched(more)
+    assert f"a new study, {second}: space.lr, space.gamma changed" in out
+    assert searched(LR)[0] == name != second
     changed = {"strategy": "evolutionary", "metric": "loss", "seed": 1, "score": "last"}
-    line = "a new study, train-5: strategy=, seed=, metric= and 1 more changed"
-    assert searched(more, train, **changed) == ("train-5", [line])
-
-
-@pytest.mark.parametrize("kind", ["partial", "module", "module inside"])
-def test_a_function_that_uses_another_value_or_module_is_another(modules, kind):
-    """A change of it is refused; a function that uses the same is the same."""
-
-    def using(value):
-        Path("own_scale.py").write_text(f"SCALE = {value}\n")
-        forget()
-        scale = importlib.import_module("own_scale")
-
-        def module_inside(config):
-            import own_scale
-
-            return own_scale.SCALE
-
-        partial = functools.partial(lambda factor, config: factor, value)
-        return {"partial": partial, "module": lambda config: scale.SCALE, "module inside": module_inside}[kind]
-
-    study = found(using(1), trials=1)
-    assert found(using(1), trials=1).name == study.name
-    with pytest.raises(hpo.HpoError, match=r"the code of the function changed|code: own_scale\.py"):
-        found(using(2), trials=2, name=study.name)
+    assert ": strategy=, seed=, metric= and 1 more changed" in searched(more, **changed)[1]
 
 
 @pytest.mark.slow
@@ -304,18 +253,14 @@ def test_a_function_from_python_is_read_again_from_its_study_alone(capsys):
         return config["lr"] + trial.seed % 7
 
     study = found(train, trials=2)
-    study.report(title="why?")
     report = json.loads((study.folder / "report.json").read_text())
     assert any("was given from Python and is stored in objective.pkl" in caution for caution in report["cautions"])
-    assert report["study"]["title"] == "why?"
     assert command(capsys, *shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none")[0] == 0
     again = study.reproduce("all").table
     assert (again["recorded"] == again["reproduced"]).all()
-    with pytest.raises(hpo.HpoError, match="start a study from Python"):
-        hpo.search(StudyFolder(study.folder).config().to_dict(), name="other")
     (study.folder / "objective.pkl").unlink()
     with pytest.raises(hpo.HpoError, match="was given from Python and is stored only in its study's folder"):
-        hpo.load(study.name).resume(5, progress=False)
+        study.resume(5, progress=False)
 
 
 def test_a_function_that_was_not_pickled_here_is_not_read():
@@ -327,15 +272,10 @@ def test_a_function_that_was_not_pickled_here_is_not_read():
             use()
 
 
-def test_failed_trials_are_trained_again_once_their_fault_is_fixed(modules, capsys):
+def test_once_the_code_of_failed_trials_has_changed_it_says_how_to_train_them_again(modules, capsys):
     Path("mine.py").write_text("def train(config):\n    assert config['lr'] < 0.5\n    return config['lr']\n")
     space = {"lr": [0.1, 0.2, 0.6, 0.7]}
     hpo.search("mine:train", space, strategy="grid", direction="maximize", name="m", settings=HERE, progress=False)
     edit("mine.py", "    assert config['lr'] < 0.5\n", "")
     printed = "".join(command(capsys, "resume", "m", "--allow-changes")[1:])
     assert "2 trials failed before this change; to train them again, run `hpo retry m`" in printed
-    assert "which use no budget" in command(capsys, "retry", "m")[1]
-    goes_on(capsys, "resume", "m")
-    study = hpo.load("m")
-    assert sorted(study.trials.state) == ["complete"] * 4 + ["failed"] * 2, "failed trials stay as they are"
-    assert study.best.score == 0.7

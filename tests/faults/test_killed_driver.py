@@ -1,4 +1,4 @@
-"""A killed driver or session: nothing is lost, repeated, or left behind; a second driver is refused.
+"""A killed driver: nothing is lost, repeated, or left behind; a second driver is refused.
 
 One seed of each kind with the slow and the nightly tests. For twenty:
 
@@ -12,31 +12,20 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
 import pytest
-from toys import score
 
-import hpo as toolkit
 from hpo.study.preparing.preparation import load_study
 from tests.faults.driver import LOCAL, TRACKED, finished, gone_on, hpo, outliving, start, wait_for_line
-from tests.studies import environment, rows
+from tests.studies import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 # After so many kills it runs to its end, because a busy machine may not finish between two of them.
 MOST_KILLS = 6 if "HPO_FAULT_SEEDS" in os.environ else 2
 SEEDS = range(int(os.environ.get("HPO_FAULT_SEEDS", "1")))
-
-
-def logged(task):
-    """Return the toy's score, after a moment; every start writes a line."""
-    with Path("starts").open("a") as file:
-        file.write(f"{task['trial']}\n")
-    time.sleep(0.3)
-    return (yield from score(task))
 
 
 def kill_until_done(arguments, rng, shortest, longest):
@@ -74,7 +63,7 @@ def kill_after(driver, seconds):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(undisturbed, seed):
-    arguments = ("search", f"objective={__name__}:logged", *LOCAL, "report.figures=false")
+    arguments = ("search", "objective=toy_faults:logged", "+seconds=0.3", *LOCAL, "report.figures=false")
     kill_until_done(arguments, random.Random(seed), 1.0, 5.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
 
@@ -84,7 +73,7 @@ def test_a_local_driver_that_is_killed_again_and_again_ends_in_the_same_trials(u
 def test_on_ray_with_mlflow_it_leaves_no_process_and_no_run_running_and_the_same_trials(undisturbed, seed):
     from tests.tracked import assert_shows_the_record, runs_of
 
-    arguments = ("search", "objective=toy_faults:logged", *TRACKED, "dispatch.workers=2")
+    arguments = ("search", "objective=toy_faults:logged", "+seconds=1.0", *TRACKED, "dispatch.workers=2")
     kill_until_done(arguments, random.Random(seed), 3.0, 9.0)
     assert rows(Path("runs/toy/trials.csv")) == undisturbed
     study = load_study("toy")
@@ -107,31 +96,3 @@ def test_a_second_driver_is_refused_with_process_and_host_and_the_lock_of_a_dead
     first.communicate()
     Path("wait").unlink()
     assert gone_on() == undisturbed
-
-
-OPEN = {"space": {"lr": (0.0, 1.0)}, "direction": "maximize", "strategy": "evolutionary", "trials": 8}
-CALLS = f"""
-import hpo, os, signal
-session = hpo.open(**{OPEN!r}, name="killed", settings={{"track": "none"}})
-first, second = session.ask(), session.ask()
-session.tell(first, 0.5)
-second.report(0.25)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_session_continues_with_the_results_that_it_was_told():
-    done = subprocess.run([sys.executable, "-c", CALLS], env=environment(), check=False)
-    assert done.returncode == -9
-    assert toolkit.load("killed").status.state == "open"
-    unbroken = toolkit.open(**OPEN, name="unbroken", settings={"track": "none"})
-    with toolkit.open(name="killed") as session, unbroken:
-        first, second = unbroken.ask(), unbroken.ask()
-        unbroken.tell(first, 0.5)
-        unbroken.tell(second, 0.25)
-        assert session.study.trials["score"].tolist()[0] == 0.5
-        (left,) = session.open_trials
-        assert left.point == second.point
-        assert session.tell(left)["score"] == 0.25
-        assert [session.ask().point for _ in range(6)] == [unbroken.ask().point for _ in range(6)]

@@ -1,8 +1,5 @@
 """A node, or one process of a group, is lost or told to end: its tasks continue elsewhere, or start again together."""
 
-import json
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -12,24 +9,23 @@ import pytest
 from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.private import without_dashboard
 from hpo.workers.training.tasks import Payload, Task
-from tests.faults.driver import hpo, outliving, start
+from tests.contracts.test_dispatchers import run
+from tests.faults.driver import outliving
 from tests.faults.test_workers import task
-from tests.studies import REPOSITORY, dispatch_section, rows
+from tests.studies import dispatch_section
 
+# Of the first try one process dies, and the others wait.
 RANKS = """
-import os, time
+import os, signal, time
 from pathlib import Path
 
 def run(task):
-    rank, trial = os.environ["RANK"], task["trial"]
-    me = Path(f"{trial}_{rank}_{len(list(Path().glob(f'{trial}_{rank}_*')))}")
-    # Whole at once: the test reads it as soon as it is there.
-    written = Path(f"writing_{rank}")
-    written.write_text(str(os.getpid()))
-    written.rename(me)
-    # The first try waits, to be killed.
+    me = Path(f"{os.environ['RANK']}_{len(list(Path().glob(os.environ['RANK'] + '_*')))}")
+    me.write_text(str(os.getpid()))
     while me.name.endswith("_0"):
         time.sleep(0.02)
+        if me.name == "1_0" and len(list(Path().glob("*_0"))) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
     return {"score": 1.0, "world": int(os.environ["WORLD_SIZE"])}
 """
 
@@ -40,50 +36,15 @@ def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again()
     settings = dispatch_section(workers=1, processes_per_task=3, cpus_per_worker=0.3, retries=1)
     pool = RayDispatcher(settings, str(Path.cwd()))
     try:
-        pool.submit(Task(0, 0, Payload("mine:run", {}, "score", processes=3)))
-        deadline = time.monotonic() + 60
-        while len(list(Path().glob("0_*_0"))) < 3:
-            assert time.monotonic() < deadline
-            pool.wait(0.1)
-        first = [psutil.Process(int(path.read_text())) for path in sorted(Path().glob("0_*_0"))]
-        os.kill(first[1].pid, signal.SIGKILL)
-        outcome = None
-        while outcome is None:
-            outcome = next((report.outcome for report in pool.wait(1.0) if report.outcome), None)
-        assert (outcome.error, outcome.attempt, outcome.metrics["world"]) == (None, 2, 3)
-        assert outliving(first, 0) == []
-        assert len(list(Path().glob("0_*"))) == 6
+        outcomes, _ = run(pool, [Task(0, 0, Payload("mine:run", {}, "score", processes=3))])
+        assert (outcomes[0].error, outcomes[0].attempt, outcomes[0].metrics["world"]) == (None, 2, 3)
+        first = [int(path.read_text()) for path in Path().glob("*_0")]
+        assert outliving([psutil.Process(number) for number in first if psutil.pid_exists(number)], 5.0) == []
+        assert len(list(Path().glob("?_?"))) == 6
     finally:
         pool.close()
 
 
-@pytest.mark.nightly
-def test_a_search_of_two_processes_a_training_continues_in_the_middle_of_an_epoch_after_a_signal():
-    search = ("search", "study.trials=2", "split.folds=1", "training.epochs=8", "training.batch_size=16")
-    search += ("strategy=random", "track=none", "dispatch.workers=1", "dispatch.processes_per_task=2")
-    search += ("dispatch.cpus_per_worker=0.5",)
-    code, out, err = hpo(*search, "study.name=undisturbed")
-    assert (code, "1 worker of 2 processes" in out) == (0, True), out + err
-    driver = start(*search, "study.name=stopped")
-    states = Path("runs/stopped/states")
-    deadline = time.monotonic() + 100
-    while not list(states.glob("*/state/last")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    driver.send_signal(signal.SIGTERM)
-    _, err = driver.communicate(timeout=60)
-    assert (driver.returncode, "hpo resume stopped" in err) == (128 + signal.SIGTERM, True), err
-    progress = [json.loads((state / "training.json").read_text())["progress"] for state in states.glob("*/state/last")]
-    # Between two evaluations.
-    assert [each["loss_count"] > 0 for each in progress] == [True]
-    code, out, err = hpo("resume", "stopped")
-    assert code == 0, out + err
-    assert rows(Path("runs/stopped/trials.csv")) == rows(Path("runs/undisturbed/trials.csv"))
-    code, out, err = hpo("reproduce", "stopped")
-    assert (code, "bitwise equal scores" in out, "reproduced: the training" in out) == (0, True, True), out + err
-
-
-TASKS = 3
 STEPS = """
 import json, signal, time
 from pathlib import Path
@@ -121,64 +82,60 @@ def cluster():
     made.shutdown()
 
 
-def pool_of(cluster, import_from):
+@pytest.fixture
+def pool(cluster):
     """Return a pool without retries: a lost node is no attempt."""
+    Path("mine.py").write_text(STEPS)
     settings = dispatch_section(workers=2, retries=0, address=cluster.address, allow_open_cluster=True)
-    return RayDispatcher(settings, str(import_from))
+    pool = RayDispatcher(settings, str(Path.cwd()))
+    yield pool
+    pool.close()
+
+
+def until(pool, number, is_there):
+    """Wait until there was such a report of so many trials; return the last of each."""
+    found, deadline = {}, time.monotonic() + 120
+    while len(found) < number:
+        assert time.monotonic() < deadline, f"only {sorted(found)} came"
+        found |= {report.task.trial: report for report in pool.wait(0.5) if is_there(report)}
+    return found
+
+
+def attempts(pool, number):
+    """Return how often each of the trials was started, of which none may fail."""
+    ended = until(pool, number, lambda report: report.outcome is not None)
+    assert all(report.outcome.error is None for report in ended.values())
+    return sorted(report.outcome.attempt for report in ended.values())
 
 
 @pytest.mark.slow
-def test_tasks_of_a_lost_node_run_elsewhere_and_it_does_not_count(cluster, tmp_path):
-    pool = pool_of(cluster, REPOSITORY)
-    may_end = tmp_path / "may_end"
-    try:
-        for number in range(TASKS):
-            pool.submit(task(number, "trains_until_it_may_end", config={"may_end": str(may_end)}))
-        running, deadline = set(), time.monotonic() + 60
-        while len(running) < 2:
-            assert time.monotonic() < deadline, f"only {sorted(running)} run"
-            running |= {report.task.trial for report in pool.wait(1.0) if report.point is not None}
-        cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-        # Ray ends the processes of a lost node some moments later.
-        time.sleep(2)
-        may_end.touch()
-        outcomes, deadline = {}, time.monotonic() + 120
-        while len(outcomes) < TASKS:
-            assert time.monotonic() < deadline, f"only {sorted(outcomes)} came back"
-            for report in pool.wait(1.0):
-                if report.outcome is not None:
-                    assert report.task.trial not in outcomes
-                    outcomes[report.task.trial] = report.outcome
-    finally:
-        pool.close()
-    assert all(outcome.error is None for outcome in outcomes.values())
+def test_tasks_of_a_lost_node_run_elsewhere_and_it_does_not_count(cluster, pool):
+    may_end = Path("may_end").absolute()
+    for number in range(3):
+        pool.submit(task(number, "trains_until_it_may_end", config={"may_end": str(may_end)}))
+    until(pool, 2, lambda report: report.point is not None)
+    cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+    # Ray ends the processes of a lost node some moments later.
+    time.sleep(2)
+    may_end.touch()
     # Only the one that ran there was started twice.
-    assert sorted(outcome.attempt for outcome in outcomes.values()) == [1] * (TASKS - 1) + [2]
+    assert attempts(pool, 3) == [1, 1, 2]
 
 
 @pytest.mark.nightly
-def test_trainings_on_a_node_that_drains_go_on_elsewhere_and_no_step_is_trained_twice(cluster, tmp_path):
+def test_trainings_on_a_node_that_drains_go_on_elsewhere_and_no_step_is_trained_twice(cluster, pool, tmp_path):
     import ray
 
-    Path("mine.py").write_text(STEPS)
-    pool = pool_of(cluster, tmp_path)
-    try:
-        for number in range(2):
-            config, state = {"trained": str(tmp_path / f"trained_{number}")}, str(tmp_path / "states" / str(number))
-            pool.submit(Task(number, 0, Payload("mine:steps", config, "score", trial=number, resume_dir=state)))
-        for number in range(2):
-            while not (tmp_path / f"trained_{number}").exists():
-                pool.wait(0.2)
-        there = next(each for each in ray.nodes() if each["NodeID"] != ray.get_runtime_context().get_node_id())
-        client = ray._raylet.GcsClient(address=cluster.address)
-        assert client.drain_node(there["NodeID"], 2, "the test takes it away", 0)[0]
-        outcomes = {}
-        while len(outcomes) < 2:
-            outcomes |= {report.task.trial: report.outcome for report in pool.wait(0.5) if report.outcome}
-    finally:
-        pool.close()
-    assert [outcomes[number].error for number in range(2)] == [None, None]
-    # One of them was started again.
-    assert sorted(outcome.attempt for outcome in outcomes.values()) == [1, 2]
+    trained = [tmp_path / f"trained_{number}" for number in range(2)]
     for number in range(2):
-        assert (tmp_path / f"trained_{number}").read_text().split() == [str(step) for step in range(40)]
+        config, state = {"trained": str(trained[number])}, str(tmp_path / "states" / str(number))
+        pool.submit(Task(number, 0, Payload("mine:steps", config, "score", trial=number, resume_dir=state)))
+    while not all(path.exists() for path in trained):
+        pool.wait(0.2)
+    there = next(each for each in ray.nodes() if each["NodeID"] != ray.get_runtime_context().get_node_id())
+    client = ray._raylet.GcsClient(address=cluster.address)
+    assert client.drain_node(there["NodeID"], 2, "the test takes it away", 0)[0]
+    # One of them was started again.
+    assert attempts(pool, 2) == [1, 2]
+    for path in trained:
+        assert path.read_text().split() == [str(step) for step in range(40)]

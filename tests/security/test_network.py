@@ -15,27 +15,16 @@ from tests.studies import REPOSITORY
 from tests.tracked import new_store
 
 OWN = ("model=none", "data=none", "training=none", "space=none", "+x=1", "+space.x=[1,2]", "split.folds=1")
-READS_HUB = """
-import contextlib, os
-from types import SimpleNamespace
-from model.data.readers.hub import read_splits
-with contextlib.suppress(Exception):
-    list(read_splits(SimpleNamespace(path=".", subset=None), {}, lambda value, *_: value))
-print(os.environ["HF_HUB_DISABLE_TELEMETRY"])
-"""
 
 
 def test_the_guard_sees_this_process_and_those_it_starts():
     """192.0.2.0/24 is kept for documentation (RFC 5737): nobody is there."""
     with pytest.raises(ConnectionRefusedError, match=r"192\.0\.2\.1"):
         socket.create_connection(("192.0.2.1", 9), timeout=1)
-    with pytest.raises(ConnectionRefusedError, match=r"example\.invalid"):
-        socket.getaddrinfo("example.invalid", 80)
     code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.2', 53))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ConnectionRefusedError" in done.stderr
-    tried = NETWORK_LOG.read_text()
-    assert [("192.0.2.1" in tried), ("example.invalid" in tried), ("192.0.2.2" in tried)] == [True] * 3
+    assert all(address in NETWORK_LOG.read_text() for address in ("192.0.2.1", "192.0.2.2"))
     NETWORK_LOG.unlink()
 
 
@@ -52,15 +41,10 @@ def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
     assert Path("mlartifacts").exists()
 
 
-@pytest.mark.slow
-def test_a_data_set_of_the_hub_is_read_without_telemetry():
-    done = subprocess.run([sys.executable, "-c", READS_HUB], capture_output=True, text=True, check=True, cwd=REPOSITORY)
-    assert done.stdout.split()[-1] == "1"
-
-
 def test_no_library_reports_home():
     environment = mlflow_environment()
     assert (environment["MLFLOW_DISABLE_TELEMETRY"], environment["DO_NOT_TRACK"]) == ("true", "true")
     sources = [path.read_text() for folder in ("hpo", "model") for path in (REPOSITORY / folder).rglob("*.py")]
+    assert any('"HF_HUB_DISABLE_TELEMETRY", "1"' in source for source in sources)
     for service in ("wandb", "comet_ml", "neptune", "sentry_sdk", "posthog", "urllib.request", "import requests"):
         assert not [source for source in sources if service in source], service

@@ -130,12 +130,10 @@ def test_which_keys_look_like_secrets():
     ("address", "password"),
     [
         ("postgresql://me:PLANTED@host/db", "PLANTED"),
-        ("postgresql+driver://me:PLAN/TED@host/db", "PLAN/TED"),
-        ("postgresql://me:PLAN@TED@host/db", "PLAN@TED"),
+        ("postgresql+driver://me:PLAN/T@ED@host/db", "PLAN/T@ED"),
         ("redis://:PLANTED@host", "PLANTED"),
         ("postgresql://me@server:PLANTED@host/db", "PLANTED"),
         ("http://host:8080/path@5", None),
-        ("http://host:8080?at=a@b", None),
         ("http://[::1]:8080/a@b", None),
         ("http://host/?sort_key=name&monkey=1", None),
         ("http://me@host/path", None),
@@ -156,12 +154,7 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
         "half": "http://a:${oc.env:THERE}@h,http://b:PLANTED@h",
         "list": [{"token": "PLANTED"}, None],
         # Keys that look alike stay apart.
-        "alike": {
-            "api_key": "PLANTED4",
-            "api-key": "PLANTED5",
-            "url": "http://a:PLANTED6@h",
-            "url.password": "PLANTED7",
-        },
+        "alike": {"api_key": "PLANTED4", "api-key": "PLANTED5"},
     }
     redacted, secrets = redact(tree)
     assert "PLANTED" not in str(redacted)
@@ -190,7 +183,6 @@ def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatc
     assert (tmp_path / "study/config.yaml").read_text() == frozen
 
 
-# Texts of a user's code.
 KEY = {"my": {"api_key": "${oc.env:HPO_KEY}"}}
 
 
@@ -246,12 +238,9 @@ def has_short_names(task):
     return {"score": 0.5, "test_score": 1.0}
 
 
-@pytest.mark.parametrize("secret", ["score", "epoch"])
-@pytest.mark.parametrize("place", ["configuration", "environment"])
-def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch, secret, place):
-    config, secrets = (KEY, {"HPO_KEY": secret}) if place == "configuration" else ({}, {})
-    monkeypatch.setenv("SOME_API_KEY", secret if place == "environment" else "")
-    messages = list(run_task(Payload(f"{__name__}:has_short_names", config, "score", secrets=secrets)))
+def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "epoch")
+    messages = list(run_task(Payload(f"{__name__}:has_short_names", KEY, "score", secrets={"HPO_KEY": "score"})))
     assert messages[0]["point"] == {"epoch": 1, "score": 0.25}
     assert messages[-1]["outcome"].metrics == {"score": 0.5, "test_score": 1.0}
     assert hide_secrets_in({"path": "the path"}, {"HPO_KEY": "path"}) == {"path": "the ${oc.env:HPO_KEY}"}

@@ -145,10 +145,3 @@ def test_a_configuration_that_is_refused_is_not_printed(capsys, given):
     for command in ("search", "train"):
         assert given.partition("=")[0] in refused(capsys, command, given, "--cfg", "job", is_silent=True)
     assert "space.model.num_layers" in refused(capsys, "search", "space.model.num_layers=[0]", "--cfg", "job")
-
-
-@pytest.mark.slow
-def test_an_interruption_before_the_search_has_begun_leaves_it_alive_as_well():
-    Path("waits.py").write_text("import time\nfrom pathlib import Path\nPath('flag').touch()\ntime.sleep(60)\n")
-    done = in_a_notebook("flag", "search", "objective=waits:run", *LOCAL)
-    assert (done.returncode, done.stdout) == (0, "raised Interruption (2,)\nas before\n"), done.stderr

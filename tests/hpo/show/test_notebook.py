@@ -76,9 +76,38 @@ hpo.search(train, {{"x": [1, 2]}}, strategy="grid", direction="maximize", trials
 """
 
 
+SCRIPT = f"""
+import os, signal, hpo
+def train(config):
+    if config["x"] == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    return config["x"]
+space, settings = {{"x": [1, 2]}}, {QUIET}
+hpo.search(train, space, strategy="grid", metric="accuracy", direction="maximize", trials=2, settings=settings)
+"""
+# A signal comes as soon as the search imports a module.
+EARLY = """
+import importlib, os, signal
+import hpo.commands.search
+kept = importlib.import_module
+def interrupted(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+    return kept(*given)
+importlib.import_module = interrupted
+"""
+
+
 @pytest.mark.slow
-def test_ctrl_c_in_a_script_is_one_line_and_the_signals_exit_code():
-    Path("script.py").write_text(SCRIPT)
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ("", r"stopped: \d of 2 trials are saved in runs/train; the same call goes on\n"),
+        (EARLY, r"stopped( before any training began)?; the same call goes on\n"),
+    ],
+)
+def test_ctrl_c_in_a_script_is_one_line_and_the_signals_exit_code(before, says):
+    Path("script.py").write_text(before + SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGINT  # which a shell calls 130
-    assert re.fullmatch(r"stopped: \d of 2 trials are saved in runs/train; the same call goes on\n", done.stderr)
+    assert re.fullmatch(says, done.stderr)
+    assert Path("runs").exists() == (not before)
