@@ -74,17 +74,6 @@ def train(config):
     return config["x"]
 hpo.search(train, {{"x": [1, 2]}}, strategy="grid", direction="maximize", trials=2, settings={HERE})
 """
-
-
-SCRIPT = f"""
-import os, signal, hpo
-def train(config):
-    if config["x"] == 2:
-        os.kill(os.getpid(), signal.SIGINT)
-    return config["x"]
-space, settings = {{"x": [1, 2]}}, {QUIET}
-hpo.search(train, space, strategy="grid", metric="accuracy", direction="maximize", trials=2, settings=settings)
-"""
 # A signal comes as soon as the search imports a module.
 EARLY = """
 import importlib, os, signal
