@@ -85,11 +85,11 @@ class Evaluation(Mapping[str, float]):
         for name, each in scores.metrics.items():
             write = text if name == metric else score_format([each.value])
             yield f"  {name} = {each.text(write, note=name == metric)}"
-        if metric in scores.default:
-            of_default = scores.default[metric].text(text, note=False)
-            yield f"the default configuration: {metric} = {of_default}"
-            yield f"difference (winner - default): {metric} {scores.difference[metric].text(text)}"
-        elif self.why_no_default:
+        for name in (name for name in self.study.metrics if name in scores.default):
+            write = text if name == metric else score_format([scores.default[name].value])
+            yield f"the default configuration: {name} = {scores.default[name].text(write, note=False)}"
+            yield f"difference (winner - default): {name} {scores.difference[name].text(write)}"
+        if metric not in scores.default and self.why_no_default:
             yield self.why_no_default
         chosen = format_scores(text(score), text(result["search_score"]) if "search_score" in result else "")
         best = self.study.best

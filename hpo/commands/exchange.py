@@ -88,6 +88,7 @@ class ImportedTrials(Fields):
         trials: how many trials were imported, including failed trials.
         failed: how many of these trials failed.
         unfinished: how many trials were left out, because they are not finished.
+        pruned: how many trials were left out, because a pruner stopped them.
         metrics: the directions of the metrics by name, the leading metric first.
         left_out: keys that were left out, because their values are lists or mappings.
         constraints: names of constraints in the other tool; the constraints do not become limits.
@@ -98,6 +99,7 @@ class ImportedTrials(Fields):
     trials: int
     failed: int
     unfinished: int
+    pruned: int
     metrics: Mapping[str, Direction]
     left_out: Sequence[str]
     constraints: Sequence[str]
@@ -106,10 +108,11 @@ class ImportedTrials(Fields):
         return str(self.table)
 
     def __str__(self) -> str:
-        unfinished = f", {self.unfinished} unfinished left out" if self.unfinished else ""
+        counts = {"unfinished": self.unfinished, "pruned": self.pruned}
+        left_out = "".join(f", {count} {name} left out" for name, count in counts.items() if count)
         goal = ", ".join(f"{name} ({direction})" for name, direction in self.metrics.items())
         lines = [
-            f"{self.trials} trials, {self.failed} failed{unfinished}: {short_path(self.table)}",
+            f"{self.trials} trials, {self.failed} failed{left_out}: {short_path(self.table)}",
             f"metric: {printable(goal)}",
         ]
         if self.left_out:
@@ -291,6 +294,7 @@ def import_trials(
         trials=len(imported.attempts),
         failed=imported.num_failed,
         unfinished=imported.num_unfinished,
+        pruned=imported.num_pruned,
         metrics=imported.metrics,
         left_out=imported.left_out,
         constraints=imported.constraints,

@@ -168,7 +168,7 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
     code = code_to_send(config.dispatch, comparison.study.objective)
     if code is not None and code.files:
         print(code.in_words())
-    for note in comparison.study.own.notes:
+    for note in comparison.study.described.notes:
         print(printable(note))
     others = other_searches() if config.dispatch.is_on_this_machine else []
     if others:

@@ -85,7 +85,9 @@ def strategy_type(name: Any) -> StrategyType:
             f"{nearest(name, known)}"
         )
     module = import_named("strategy", path, module_name, str(Path.cwd()))
-    return type_of(getattr(module, class_name, None), path)
+    if not hasattr(module, class_name):
+        raise ConfigError(f"strategy: {module_name} has no '{class_name}'{nearest(class_name, vars(module))}")
+    return type_of(getattr(module, class_name), path)
 
 
 def type_of(strategy: Any, path: str) -> StrategyType:

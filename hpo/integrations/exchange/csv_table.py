@@ -17,20 +17,20 @@ _STATES = ("state", "status")
 _OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
-# For each name of a state, whether it means failure. A trial with any other state is not finished.
+# For each name of a state, whether it means failure. A trial with any other state is not finished, or pruned.
 _IS_FAILED = {
     **dict.fromkeys(("complete", "completed", "terminated", "done", "finished", "ok", "success"), False),
-    **dict.fromkeys(("failed", "fail", "error", "pruned"), True),
+    **dict.fromkeys(("failed", "fail", "error"), True),
 }
 
 
 def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
     """Return the trials of a table, one per row.
 
-    A column `state` or `status` says which trials are complete and which have failed. Rows with any other state, such
-    as running or crashed, are left out as unfinished. A remaining row counts as failed, too, if its score is empty or
-    not finite. The values of hyperparameters stay texts. An empty cell means that the trial does not have the
-    hyperparameter.
+    A column `state` or `status` says which trials are complete and which have failed. Pruned trials are left out. Rows
+    with any other state, such as running or crashed, are left out as unfinished. A remaining row counts as failed, too,
+    if its score is empty or not finite. The values of hyperparameters stay texts. An empty cell means that the trial
+    does not have the hyperparameter.
 
     Args:
         path: a CSV file with a header.
@@ -56,10 +56,11 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
         raise DataError(f"csv: {path}: the columns {both} both mean the hyperparameter '{again}'; rename one of them")
     state = next((column for column in columns if column.lower() in _STATES and column not in names), None)
-    trials: list[Trial] = []
+    trials, pruned = list[Trial](), 0
     for line, row in rows:
-        is_failed = _IS_FAILED.get(row[state].strip().lower()) if state else False
-        if is_failed is None:
+        name = row[state].strip().lower() if state else "complete"
+        if (is_failed := _IS_FAILED.get(name)) is None:
+            pruned += name == "pruned"
             continue
         point = {key: row[column] for column, key in names.items() if row[column]}
         text, score = row[metric].strip(), None
@@ -69,7 +70,8 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         except ValueError as fault:
             raise DataError(f"csv: {path}:{line}: '{metric}' must be a number, given {text!r}") from fault
         trials.append(attempt(len(trials), point, {metric: direction}, [score], _seconds(row), error))
-    return Imported(trials, metric, direction, str(path), len(rows) - len(trials))
+    unfinished = len(rows) - len(trials) - pruned
+    return Imported(trials, metric, direction, str(path), unfinished, num_pruned=pruned)
 
 
 def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:

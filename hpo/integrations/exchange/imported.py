@@ -30,6 +30,8 @@ class Imported:
         num_unfinished: the number of unfinished trials, which are left out.
         left_out: the hyperparameters that are left out, because a value is a list or an empty mapping.
         further: the directions of all metrics after the leading metric, by name and in order.
+        num_pruned: the number of pruned trials, which are left out: they are no failures, and have not been trained as
+            far as complete trials.
         constraints: the names of the constraints. Constraints do not become limits, because a limit needs a recorded
             number for each trial.
     """
@@ -42,6 +44,7 @@ class Imported:
     left_out: tuple[str, ...] = ()
     further: Mapping[str, Direction] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
+    num_pruned: int = 0
 
     @property
     def metrics(self) -> dict[str, Direction]:
@@ -151,8 +154,8 @@ def write_import(path: Path, imported: Imported) -> None:
     """
     if not imported.attempts:
         raise StudyError(
-            f"import: {imported.source} has no finished trial (unfinished trials: {imported.num_unfinished}); import a "
-            "study with finished trials"
+            f"import: {imported.source} has no complete or failed trial (unfinished trials: {imported.num_unfinished}, "
+            f"pruned trials: {imported.num_pruned}); import a study with complete trials"
         )
     table = trials_table(imported.attempts, imported.keys, Goal(imported.metrics), TaskLayout())
     # These columns have times of a study's clock, which imported trials do not have.
@@ -165,6 +168,7 @@ def write_import(path: Path, imported: Imported) -> None:
         "trials": len(imported.attempts),
         "failed": imported.num_failed,
         "unfinished_left_out": imported.num_unfinished,
+        "pruned_left_out": imported.num_pruned,
         "keys_left_out": list(imported.left_out),
         **({"constraints_left_out": list(imported.constraints)} if imported.constraints else {}),
     }

@@ -28,7 +28,6 @@ _JOURNAL = "journal://"
 _SQLITE = b"SQLite format 3"
 # Do not read more trials, because they do not help a strategy, and need gigabytes of memory.
 _MOST_TRIALS = 1_000_000
-_ERRORS = {TrialState.PRUNED: "pruned at step {}", TrialState.FAIL: "failed"}
 
 
 def export_study(source: Stored, run: StudyRun, target_url: str, target_name: str) -> tuple[int, int]:
@@ -59,7 +58,7 @@ def export_study(source: Stored, run: StudyRun, target_url: str, target_name: st
         StudyError: a storage cannot be opened, or the target has a study `target_name`.
     """
     original = _load(source.url, source.name)
-    storage = open_storage(target_url, "optuna")
+    storage = _open_target(target_url)
     try:
         target = optuna.create_study(storage=storage, study_name=target_name, directions=original.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
@@ -69,8 +68,7 @@ def export_study(source: Stored, run: StudyRun, target_url: str, target_name: st
     stored = trials_of_study(original.get_trials(deepcopy=False), original.user_attrs.get(LAST))
     done = [_exported(stored[trial.number], trial, run, source.goal) for trial in run.history]
     try:
-        if original.metric_names:
-            name_metrics(target, original.metric_names)
+        name_metrics(target, list(source.goal.metrics))
         for key, value in original.user_attrs.items():
             target.set_user_attr(key, value)
         target.add_trials(done)
@@ -97,7 +95,9 @@ def refuse_record(url: str) -> None:
 
 
 def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
-    """Return the finished trials of a study in an Optuna storage. Pruned trials count as failed.
+    """Return the complete and failed trials of a study in an Optuna storage.
+
+    Pruned trials are left out. They are no failures, and their scores after less training are not comparable.
 
     Several objectives become several metrics. The metrics have the objectives' names in Optuna; without such names,
     they are called `value_0`, `value_1` and so on. User attributes that are numbers become further measured values, on
@@ -114,7 +114,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
     """
     study = _load(url, name, most_trials)
     trials = study.get_trials(deepcopy=False)
-    done = [trial for trial in trials if trial.state.is_finished()]
+    done = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.FAIL)]
     directions = directions_of(study)
     names = study.metric_names or unnamed(len(directions))
     metrics = dict(zip(names, directions, strict=True))
@@ -125,7 +125,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
             metrics,
             trial.values or [None] * len(metrics),
             trial.duration.total_seconds() if trial.duration else 0.0,
-            _ERRORS.get(trial.state, "").format(trial.last_step) or None,
+            None if trial.state == TrialState.COMPLETE else str(trial.system_attrs.get("fail_reason", "failed")),
             _numbers(trial),
         )
         for place, trial in enumerate(done)
@@ -133,8 +133,18 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
     source = f"study '{study.study_name}' in {hide_secrets(url, {})}"
     further = dict(zip(names[1:], directions[1:], strict=True))
     constraints = tuple(dict.fromkeys(name for trial in done for name in trial.constraints))
-    left_out = len(trials) - len(done)
-    return Imported(attempts, names[0], directions[0], source, left_out, further=further, constraints=constraints)
+    pruned = sum(trial.state == TrialState.PRUNED for trial in trials)
+    unfinished = len(trials) - len(done) - pruned
+    return Imported(
+        attempts,
+        names[0],
+        directions[0],
+        source,
+        unfinished,
+        further=further,
+        constraints=constraints,
+        num_pruned=pruned,
+    )
 
 
 def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> FrozenTrial:
@@ -145,6 +155,9 @@ def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> F
     others = {name: value for name, value in trial.belonging("metrics").items() if name not in goal.metrics}
     copied.user_attrs = {**trial.belonging("notes"), **others, **stored.user_attrs, **amounts, **tasks}
     copied.system_attrs |= constraint_attributes(goal.beyond(trial))
+    if trial.error is not None:
+        # Where Optuna notes why a trial failed.
+        copied.system_attrs["fail_reason"] = trial.error
     if trial.state == "complete":
         copied.values = [*goal.scores(trial.losses).values()]
         full = full_amount_of(run.config)
@@ -177,6 +190,17 @@ def _numbers(trial: FrozenTrial) -> dict[str, float]:
         for name, value in trial.user_attrs.items()
         if name not in OWN_ATTRIBUTES and is_number(value) and math.isfinite(value)
     }
+
+
+def _open_target(url: str) -> optuna.storages.BaseStorage:
+    """Open the storage of a copy; create its file if it does not exist."""
+    if "://" not in url:
+        raise StudyError(
+            f"optuna: must be the address of a storage, given {hide_secrets(url, {})}; write {_address_of(Path(url))}"
+        )
+    if url.startswith(_JOURNAL):
+        return _open_journal(Path(url.removeprefix(_JOURNAL)).expanduser())
+    return open_storage(url, "optuna")
 
 
 def _open_journal(path: Path) -> optuna.storages.JournalStorage:

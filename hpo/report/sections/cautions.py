@@ -75,7 +75,8 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
     default = baselines if is_missing(baselines) else baselines["default"]
     # The tested trial may be the default configuration itself.
     is_default = not is_missing(test) and not is_missing(default) and default["number"] == test["trial"]
-    if not is_missing(against) and against["gain"] <= 0 and not is_default:
+    is_of_winner = not is_missing(test) and not is_missing(winner) and test["trial"] == winner["number"]
+    if not is_missing(against) and against["gain"] <= 0 and is_of_winner and not is_default:
         write = score_format([against["winner"], against["default"]])
         yield (
             f"overtuned: on the test split the winner ({write(against['winner'])}) is not better than the default "

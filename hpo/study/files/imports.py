@@ -224,7 +224,8 @@ def _read_table(
         else:
             filled += bool(missing)
             trials.append(_trial(point, row, where, goal, columns))
-    source, has_metrics = str(short_path(path)), bool(_metrics_of(path))
+    metrics = _metrics_of(path)
+    source, has_metrics = str(short_path(path)), bool(metrics) and not _are_unnamed(metrics)
     return ImportedTable(source, len(finished), outside, shorter, filled, has_metrics), trials, lacking
 
 

@@ -40,10 +40,22 @@ def expected_at_end(study: PreparedStudy) -> str | None:
         return None
     budget = study.config.study.trials
     expected, best = strategy.expected_at_end(budget), min(num_to_finish(study.config), budget)
+    afterwards = f"afterwards the best {best} are trained to {study.full_amount}"
+    if isinstance(strategy, SuccessiveHalving) and budget < (first := _first_rung(strategy, study.space.size)):
+        return (
+            f"no training continues in the search, because its first rung has {first} points and study.trials is "
+            f"{budget}: raise study.trials, or lower strategy.max_amount / strategy.min_amount; {afterwards}"
+        )
     return (
         f"about {expected} of {budget} configurations will reach {study.full_amount} in the search if none fails; "
-        f"afterwards the best {best} are trained to {study.full_amount}"
+        f"{afterwards}"
     )
+
+
+def _first_rung(strategy: SuccessiveHalving, size: int | None) -> int:
+    """Return the number of points on the first rung of a search whose space has `size` points; None = infinite."""
+    points = strategy.settings.first_points(strategy.next_halvings(None))
+    return points if size is None else min(points, size)
 
 
 def train_to_the_end(

@@ -83,7 +83,7 @@ def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts(c
     [
         ("State", "finished running crashed failed", [1.0, None], 2),
         ("Status", "FINISHED RUNNING KILLED FAILED", [1.0, None], 2),
-        ("state", "COMPLETE FAIL RUNNING TERMINATED ERROR PRUNED", [1.0, None, 4.0, None, None], 1),
+        ("state", "COMPLETE FAIL RUNNING TERMINATED ERROR PRUNED", [1.0, None, 4.0, None], 1),
     ],
     ids=["wandb", "mlflow", "optuna and ray"],
 )
