@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ REVISION = 1
 # If the table has no cost: the seconds of a training, or of each point on its learning curve.
 _UNIT = 1.0
 _LEAST = 1e-6
+# A column with more different values than this share of the rows, in a table of at least so many rows, may be a result.
+_MOST_ROWS, _MANY_ROWS = 0.9, 20
 
 
 _WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the score, or several as folds"}
@@ -29,6 +31,11 @@ _WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the sco
 def check(config: Mapping[str, Any]) -> None:
     """Raise ValueError with a one-line message if the table in the configuration cannot be searched."""
     _table(config)
+
+
+def _differs_in_most_rows(values: Sequence[Any], num_rows: int) -> bool:
+    """Return whether a column has another value in nearly every row, as measured results have."""
+    return num_rows >= _MANY_ROWS and len(values) > _MOST_ROWS * num_rows
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +50,11 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     notes = [f"table: {len(table.rows):,} configurations of {', '.join(table.values)}"]
     if absent:
         notes.append(f"table: {absent:,} of {combinations:,} combinations are absent; absent: {table.absent}")
+    if single := [column for column, values in table.values.items() if _differs_in_most_rows(values, len(table.rows))]:
+        notes.append(
+            f"table: {', '.join(single)} differ from row to row; if these columns are results, name the "
+            f"hyperparameters in data.columns"
+        )
     if table.left_out:
         notes.append(f"table: columns that are not hyperparameters: {', '.join(table.left_out)}")
     points = [dict(zip(table.values, key, strict=True)) for key in table.rows] if table.absent == "exclude" else None

@@ -45,6 +45,7 @@ class Subject:
             `clock`, because the order of results cannot influence the search (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
+        is_extension: whether the trials are chosen trials of another study, which this study extends.
         is_over: False on the live page of a study that has not ended; then `winner` is the best trial so far.
     """
 
@@ -65,6 +66,7 @@ class Subject:
     stretches: Sequence[Stretch] = ()
     scale_results: ScaleResults | None = None
     is_over: bool = True
+    is_extension: bool = False
 
     @classmethod
     def of(cls, study: PreparedStudy, run: StudyRun) -> Self:
@@ -77,6 +79,7 @@ class Subject:
             goal=study.goal,
             layout=study.layout,
             strategy=study.config.strategy["name"],
+            is_extension=section.extends is not None,
             trials=run.trials,
             winner=run.winner,
             finalists=() if run.fresh_winner is None else [finalist.again for finalist in run.finalists],
@@ -162,7 +165,7 @@ class Subject:
     @property
     def why_no_expectation(self) -> str | None:
         """The reason why the expected hypervolume of a random search is unknown; None = it is known."""
-        if (why := dependent_text(self.strategy)) is not None:
+        if (why := dependent_text(self.strategy, self.is_extension)) is not None:
             return f"it needs {why}"
         return None if len(self._ended) > 1 else "fewer than two trials have ended"
 
@@ -255,11 +258,14 @@ class Subject:
         return self.winner is not None and trial.number == self.winner.number
 
 
-def dependent_text(strategy: str) -> str | None:
-    """Return why the trials of a strategy cannot show which scores random search would reach; None for random search.
+def dependent_text(strategy: str, is_extension: bool) -> str | None:
+    """Return why the trials of a study cannot show which scores random search would reach; None for random search.
 
-    The text begins with `independent draws`, so that a caller can write `it needs` before the text.
+    The text begins with `independent draws`, so that a caller can write `it needs` before the text. `is_extension` says
+    whether the trials are chosen trials of another study.
     """
+    if is_extension:
+        return "independent draws; the trials of this study are chosen trials of the study that it extends"
     if strategy == "random":
         return None
     return (

@@ -156,7 +156,7 @@ class Classification:
         encoded: LabelledSequences,  # noqa: ARG002
         measured: Sequence[MeasuredLabels],
         order: Tensor,
-    ) -> dict[str, ByExample]:
+    ) -> dict[str, ByExample | str]:
         """Return accuracy and macro F1 by example; see `Task.by_example`."""
         return label_sums(measured, order, len(items), len(self.classes))
 

@@ -173,10 +173,10 @@ class LanguageModelling:
 
     def by_example(
         self, items: Sequence[Item], encoded: TextBlocks, measured: Sequence[tuple[float, int]], order: Tensor
-    ) -> dict[str, ByExample]:
-        """Return no metric: consecutive blocks of a text are not independent examples."""
+    ) -> dict[str, ByExample | str]:
+        """Return why no metric is known by example; see `Task.by_example`."""
         del items, encoded, measured, order
-        return {}
+        return dict.fromkeys(self.metric_names, "consecutive blocks of a text are not independent examples")
 
     def to_dict(self) -> dict[str, Any]:
         """Return this object as a JSON-able dict; `from_dict` is the inverse."""

@@ -48,7 +48,7 @@ def label_metrics(measured: Sequence[MeasuredLabels], num_classes: int) -> dict[
 
 def label_sums(
     measured: Sequence[MeasuredLabels], example: Tensor, num_examples: int, num_classes: int
-) -> dict[str, ByExample]:
+) -> dict[str, ByExample | str]:
     """Return accuracy and macro F1 by example, where an example has one or several predictions.
 
     `example` (predictions,) has the number of the example to which each prediction belongs.

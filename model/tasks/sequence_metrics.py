@@ -97,8 +97,8 @@ class TextMetrics:
             "chrf": chrf(texts.predicted, texts.reference, self.lowercase),
         }
 
-    def by_example(self, texts: "Texts") -> dict[str, ByExample]:
-        """Return exact_match, token_error_rate and bleu by example. sacrebleu has no public counts for chrf."""
+    def by_example(self, texts: "Texts") -> dict[str, ByExample | str]:
+        """Return exact_match, token_error_rate and bleu by example, and why chrf is not known so."""
         pairs = list(zip(texts.predicted_tokens, texts.reference_tokens, strict=True))
         exact = [(a == b, 1) for a, b in pairs]
         errors = [(edit_distance(a, b), len(b)) for a, b in pairs]
@@ -107,6 +107,7 @@ class TextMetrics:
             "exact_match": ByExample(np.array(exact, dtype=np.float64)),
             "token_error_rate": ByExample(np.array(errors, dtype=np.float64)),
             "bleu": ByExample(counts, bleu_of_counts),
+            "chrf": "sacrebleu counts its n-grams only for all examples together",
         }
 
     def _folded(self, text: str) -> str:

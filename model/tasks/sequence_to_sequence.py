@@ -158,7 +158,7 @@ class SequenceToSequence:
 
     def by_example(
         self, items: Sequence[Item], encoded: Pairs, measured: Sequence[MeasuredPairs], order: Tensor
-    ) -> dict[str, ByExample]:
+    ) -> dict[str, ByExample | str]:
         """Return exact_match, token_error_rate and bleu by example; see `Task.by_example`."""
         del items, order
         return self.text_metrics.by_example(self._texts(encoded, measured))

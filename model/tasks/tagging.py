@@ -169,7 +169,7 @@ class Tagging:
 
     def by_example(
         self, items: Sequence[Item], encoded: TaggedSentences, measured: Sequence[MeasuredLabels], order: Tensor
-    ) -> dict[str, ByExample]:
+    ) -> dict[str, ByExample | str]:
         """Return accuracy and macro F1 by sentence; see `Task.by_example`."""
         pieces = zip(encoded.targets.starts[order].tolist(), encoded.lengths[order].tolist(), strict=True)
         words = torch.cat([torch.arange(start, start + length) for start, length in pieces])

@@ -93,8 +93,8 @@ class Task(Protocol):
 
     def by_example(
         self, items: Sequence[Item], encoded: Any, measured: Sequence[Any], order: Tensor
-    ) -> Mapping[str, ByExample]:
-        """Return metrics by example, from the measurements of each batch; leave out other metrics.
+    ) -> Mapping[str, ByExample | str]:
+        """Return metrics by example, from the measurements of each batch; a text says why a metric is not known so.
 
         The examples are `items`, and `encoded` is their encoded form. `order` (len(encoded),) has the positions in
         `encoded` in the order of the batches.

@@ -88,8 +88,9 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
     measured, order, speed = measure(checkpoint.task, network, data, device, config.training, Processes())
     scores: dict[str, Any] = {**checkpoint.task.metrics(data, measured), "examples_per_second": speed}
     by_example = checkpoint.task.by_example(examples, data, measured, order)
-    scores["scores_by_example"] = {name: each.sums for name, each in by_example.items()}
-    scores["score_of_sums"] = {name: each.score for name, each in by_example.items() if each.score is not None}
+    known = {name: each for name, each in by_example.items() if not isinstance(each, str)}
+    scores["scores_by_example"] = {**by_example, **{name: each.sums for name, each in known.items()}}
+    scores["score_of_sums"] = {name: each.score for name, each in known.items() if each.score is not None}
     return {**scores, **count_resources(checkpoint.config, network)}
 
 

@@ -127,7 +127,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     Each estimate has a line, and a band that shows the standard deviation.
     """
     scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
-    curves = describe_expected(subject.strategy, scores, subject.direction)
+    curves = describe_expected(subject.strategy, scores, subject.direction, subject.is_extension)
     if is_missing(curves):
         return Absent(curves["missing"])
     figure = new_figure()

@@ -25,7 +25,7 @@ def cautions(
         changed: the searched settings that change the metric's unit.
         unit: the metric's unit.
     """
-    reasons = [*search_cautions(subject)]
+    reasons = [*search_cautions(subject, is_extension=subject.is_extension)]
     if changed:
         reasons.insert(
             0,
@@ -75,7 +75,7 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
     default = baselines if is_missing(baselines) else baselines["default"]
     # The tested trial may be the default configuration itself.
     is_default = not is_missing(test) and not is_missing(default) and default["number"] == test["trial"]
-    is_of_winner = not is_missing(test) and not is_missing(winner) and test["trial"] == winner["number"]
+    is_of_winner = is_missing(test) or (not is_missing(winner) and test["trial"] == winner["number"])
     if not is_missing(against) and against["gain"] <= 0 and is_of_winner and not is_default:
         write = score_format([against["winner"], against["default"]])
         yield (

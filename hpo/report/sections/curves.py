@@ -103,13 +103,15 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective reports no learning curve")
 
 
-def describe_expected(strategy: str, scores: Sequence[float], direction: Direction) -> ExpectedPart | Missing:
+def describe_expected(
+    strategy: str, scores: Sequence[float], direction: Direction, is_extension: bool
+) -> ExpectedPart | Missing:
     """Return the biased and the unbiased estimate of random search's expected best score.
 
-    `scores` has the score of each complete trial within the limits. If the estimates cannot be
-    computed, return the reason.
+    `scores` has the score of each complete trial within the limits. `is_extension` says whether the trials are chosen
+    trials of another study. If the estimates cannot be computed, return the reason.
     """
-    if (reason := dependent_text(strategy)) is not None:
+    if (reason := dependent_text(strategy, is_extension)) is not None:
         return missing(f"its estimators need {reason}")
     if len(scores) < 2:
         return missing("fewer than two complete trials")

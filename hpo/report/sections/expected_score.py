@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from hpo.report.part import EXACT, Missing, Positive, is_missing, missing
 from hpo.study.results.expected import Expected
-from hpo.trials.goal import Goal
+from hpo.study.study import PreparedStudy
 
 
 @with_config(EXACT)
@@ -43,8 +43,13 @@ def interval_text(interval: Interval, text: Callable[[float], str]) -> str:
     return value if low == high else f"{value} ({low} to {high})"
 
 
-def describe_expected_score(expected: Expected | Missing | None, goal: Goal) -> ExpectedPart | Missing:
+def describe_expected_score(expected: Expected | Missing | None, study: PreparedStudy) -> ExpectedPart | Missing:
     """Return the winner's expected score, or the reason why it is not known."""
+    if expected is None and study.config.study.finalists:
+        return missing(
+            "one fold and one fresh seed do not show the noise of scores: set split.folds or study.finalist_repeats to "
+            "at least 2"
+        )
     if expected is None:
         return missing(
             "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2, "
@@ -52,6 +57,7 @@ def describe_expected_score(expected: Expected | Missing | None, goal: Goal) -> 
         )
     if is_missing(expected):
         return expected
+    goal = study.goal
     leading = expected.score(goal.metric)
     part: ExpectedPart = {
         "value": leading.value,

@@ -165,7 +165,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         "test": test,
         "best_so_far": value_or_missing(lambda: best_so_far(run)),
         "expected_performance": value_or_missing(
-            lambda: describe_expected(config.strategy["name"], scores, config.study.direction)
+            lambda: describe_expected(subject.strategy, scores, subject.direction, subject.is_extension)
         ),
         "curves": value_or_missing(lambda: describe_curves(study, run)),
         "at_the_end": value_or_missing(lambda: at_the_end(study.space, winner) if winner else no_winner(run)),

@@ -197,7 +197,7 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
-        "expected": describe_expected_score(expected, study.goal),
+        "expected": describe_expected_score(expected, study),
         "num_parameters": winner.num_parameters,
         "config": str(short_path(study.folder.best_path)),
         "model": vars(run.model) if run.model else None,
@@ -321,6 +321,8 @@ def _default(
     found = [trial for trial in trials if trial.key == point_key(point)]
     if not found and study.goal.target:
         return missing("the default configuration was not trained at the target")
+    if not found and study.config.study.extends is not None:
+        return missing("the default configuration is not among the extended trials")
     if not found:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
     # With halving, the default may have several trials; take the one with the most training.
@@ -404,9 +406,9 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     else:
         yield Paragraph(f"{result}\n{against}")
     yield Table(("hyperparameter", "value"), code_rows(winner["point"]))
-    if others := {**winner.get("returned", {}), **winner.get("notes", {})}:
-        yield Table(("other results and notes", "value"), code_rows(others))
     in_search = " in the search" if "fresh" in winner else ""
+    if others := {**winner.get("returned", {}), **winner.get("notes", {})}:
+        yield Table((f"other results and notes{in_search}", "value"), code_rows(others))
     yield Paragraph(
         f"Folds{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
         f"{_training_text(report['study']['objective'], winner['config'])}"

@@ -66,10 +66,11 @@ def cautions_so_far(search: Searched) -> list[str]:
     return cautions
 
 
-def search_cautions(search: Searched, has_ended: bool = True) -> Iterator[str]:
+def search_cautions(search: Searched, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
-    If `has_ended`, also yield cautions about unfinished trials and about too few trials.
+    If `has_ended`, also yield cautions about unfinished trials and about too few trials. With `is_extension`, the
+    trials are chosen trials of another study, so there cannot be too few.
     """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
@@ -99,7 +100,7 @@ def search_cautions(search: Searched, has_ended: bool = True) -> Iterator[str]:
     # Count each point once: halving trains a point in several trials.
     tried = sum(trial.continues is None for trial in trials)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
-    if tried < wanted and not whole and has_ended:
+    if tried < wanted and not whole and has_ended and not is_extension:
         searched = format_count(len(dimensions), "hyperparameter*")
         yield f"few trials: {tried} for {searched}; {wanted} would be {_FEW_TRIALS_PER_DIMENSION} for each"
 

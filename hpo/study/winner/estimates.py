@@ -83,6 +83,8 @@ class Sample:
         if name not in scored.by_example:
             share = ", and does not list it in `shares` of describe_method" if num_models == 1 else ""
             return f"the objective returns no `scores_by_example` for it{share}"
+        if isinstance(why := scored.by_example[name], str):
+            return why
         rows, score = _numbers(scored.by_example[name]), scored.of_sums.get(name, _ratio)
         if rows is None or len(rows) != self.size:
             return f"scores_by_example must have finite numbers for each of {self.size:,} examples"

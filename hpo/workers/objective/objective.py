@@ -201,7 +201,7 @@ class Objective:
             numbers, the metric must be the sum of the first ones, divided by the sum of the second ones. If it is a
             longer row of numbers, `score_of_sums` must map the metric to a function. The function takes an array
             (samples, numbers) of summed rows, and returns the metric of each sample. The entries give the confidence
-            interval of the metric, and are not stored.
+            interval of the metric, and are not stored. A text in place of the entries says why there is no interval.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the stored model's output for each input text.
             `options` may have `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for

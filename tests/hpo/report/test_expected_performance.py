@@ -38,6 +38,9 @@ def test_ten_thousand_trials_are_no_trouble(n):
 
 def test_it_is_refused_where_draws_are_not_independent():
     for strategy in ("grid", "shifting_window", "evolutionary", "tpe", "hyperband"):
-        assert "independent" in describe_expected(strategy, SCORES, "maximize")["missing"]
-    assert "fewer than two" in describe_expected("random", [0.5], "maximize")["missing"]
-    assert set(describe_expected("random", SCORES, "maximize")) == {"biased", "unbiased"}
+        assert "independent" in describe_expected(strategy, SCORES, "maximize", False)["missing"]
+    assert (
+        "chosen trials of the study that it extends" in describe_expected("random", SCORES, "maximize", True)["missing"]
+    )
+    assert "fewer than two" in describe_expected("random", [0.5], "maximize", False)["missing"]
+    assert set(describe_expected("random", SCORES, "maximize", False)) == {"biased", "unbiased"}
