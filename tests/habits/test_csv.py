@@ -6,7 +6,6 @@ import pytest
 
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
-from hpo.errors import HpoError
 from hpo.study.preparing.preparation import prepare_study
 
 REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
@@ -48,21 +47,14 @@ INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(R
         (INDEXED, ("data.text_column=1", "data.label_column=2"), 40),
         ("review,label\n" + ROWS, (), 40),
         ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4),
-        (HEADED, ("data.header=true",), 40),
-        (ROWS, (), 40),
         ("a film of its own,good\n" + ROWS, (), 41),
         ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
         (HEADED, ("data.header=false",), 41),
     ],
-    ids=["an index", "one known name", "numbers", "given", "labels recur", "a new text", "labels never recur", "no"],
+    ids=["an index", "one known name", "numbers", "a new text", "labels never recur", "no"],
 )
 def test_a_header_in_any_words_is_no_example_and_an_example_is_no_header(content, overrides, size):
     assert prepared(content, *overrides).examples.size == size
-
-
-def test_a_header_is_given_as_true_or_false():
-    with pytest.raises(HpoError, match=r"data\.header"):
-        prepared(HEADED, "data.header=maybe")
 
 
 def test_separate_files_have_the_header_of_the_first():

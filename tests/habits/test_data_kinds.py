@@ -47,7 +47,6 @@ def prepared(*overrides):
         ("data=table data.path=table.csv data.metric=accuracy", (None, "accuracy", "maximize")),
         # What is given counts before the kind's own.
         (f"{PAIRS} study.metric=loss", ("encoder_decoder", "loss", "minimize")),
-        (f"{PAIRS} study.metric=examples_per_second", ("encoder_decoder", "examples_per_second", "maximize")),
         (f"{PAIRS} study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
     ],
 )
@@ -59,7 +58,6 @@ def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(wor
     ("words", "says"),
     [
         (["data.path=train"], f"in two other keys; write {ALIGNED}\n"),
-        (["data.path=train.de"], f"in two other keys; write {ALIGNED}\n"),
         (
             ["data.path=train", "data.source_ending=.de"],
             f"both file endings must be given for aligned files (as in {ALIGNED}); ",

@@ -78,9 +78,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     [
         (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
         (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
-        (["sweeps"], {"drp": 0.1}, r"imports_fill: 'drp' is not searched; allowed: lr, drop; did you mean 'drop'"),
         (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
-        (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
         (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
     ],
 )

@@ -42,13 +42,3 @@ def test_all_words_of_the_toolkit_are_constants_like_any_other():
     seen = noted()[-1]
     assert (seen["split"]["seed"], seen["data"]["test"], seen["training"]["seed"]) == (6, 6, 6)
     assert seen == longer.best.config
-
-
-def test_points_to_try_first_may_be_given_next_to_a_dimension_called_first():
-    def train(config):
-        return config["first"]
-
-    study = found(train, space={"first": (1, 500)}, config={"first": 77, "epochs": 1}, trials=1)
-    assert study.best.point == {"first": 77}
-    longer = study.extend({"epochs": 2}, best=1, progress=False)
-    assert (longer.best.point, longer.best.config["epochs"]) == ({"first": 77}, 2)

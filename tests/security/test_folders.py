@@ -99,3 +99,11 @@ def test_a_report_names_no_file_outside_of_the_folder(capsys, study):
     report["files"] = {"../../../etc/passwd": "0" * 64}
     (study / "report.json").write_text(json.dumps(report))
     assert "is outside of the folder" in refused(capsys, "reproduce", "made")
+
+
+def test_nothing_is_published_through_a_link(capsys, study, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    Path("studies").mkdir()
+    Path("studies/made").symlink_to(outside)
+    assert "is a link" in refused(capsys, "report", "made", "--publish")
+    assert list(outside.iterdir()) == []

@@ -51,17 +51,11 @@ COMPOSED = {
     "unknown strategy": (["strategy=gird"], "strategy: must be one of asha", "'grid'?"),
     "a metric that is not returned": (["study.metric=acuracy"], "study.direction", "did you mean 'accuracy'?"),
     "unreadable override": (["model.d_model"], "command line", "write key=value"),
-    "several values": (["study.trials=1,2"], "study.trials", "takes one value"),
     "names of metrics in quotes": (['study.metrics={"accuracy":maximize}'], "command line", "keys without quotes"),
-    "an umlaut that is not quoted": (["study.name=größe"], "study.name=größe", "quote values"),
     "a metric with metrics": ([SEVERAL, "study.metric=loss"], "study.metric: has no effect", "study.metrics"),
-    "a key added that exists": (["+study.trials=3"], "study.trials", "already"),
     "no such configuration file": (["--config", "missing.yaml"], "config:", "missing.yaml"),
-    "a study to replay that does not exist": (["--replay", "nothing"], "no 'nothing'"),
     "a bracket that is not closed": whole("a: [1, 2\nb: 3\n", "whole.yaml:2:2", "not valid YAML"),
     "Latin-1": whole("a: 1\nname: café\n".encode("latin-1"), "whole.yaml:2:10", "0xe9", "UTF-8"),
-    "a key that is no text": whole("a: {1: x}\n", "whole.yaml:1:5", "put it in quotes"),
-    "a folder": (["--config", "my"], "config:", "directory", {"my/x": ""}),
     "a class path": (OWN, "model._target_", "no such key", {OWN_FILE: HEAD + "model: {_target_: os.mkdir}\n"}),
     "a reference to nowhere": (["study.name=${nothing.here}"], "study.name", "'nothing.here' not found"),
     "a resolver that does not exist": (["study.name=${shell:ls}"], "study.name", "shell", "allowed are"),
@@ -72,13 +66,9 @@ COMPOSED = {
 VALUES = {
     "wrong type": (["study.trials=many"], "study.trials", "integer", "'many'"),
     "a needed key deleted": (["~study.trials"], "study.trials", "is missing"),
-    "no lanes": (["study.lanes=0"], "study.lanes: must be", "given 0"),
     "no minutes": (["study.minutes=0"], "study.minutes", "given 0"),
-    "an unknown rule of the winner": (["study.winner=cheap"], "study.winner", "'cheap'"),
-    "a target of nothing": (["study.target={}"], "study.target"),
     "unknown device": (["training.device=tpu"], "training.device", "'cpu'", "'tpu'"),
     "metrics as a shell splits them": (["study.metrics=accuracy:maximize"], "study.metrics: must be in quotes"),
-    "several as one": (["study.metric={accuracy:maximize}"], "study.metric: must be one name", "study.metrics"),
     "a choice of nothing": ([SEVERAL, "study.choose=kne"], "study.choose: must be one of knee"),
     "several processes in one": (["dispatch.processes_per_task=2"], "dispatch.processes_per_task", "dispatch=ray"),
     "a scale that the network cannot have": (
@@ -88,11 +78,9 @@ VALUES = {
     "a network for other data": (["model=decoder"], "model.shape, data.name", "model=encoder"),
     "fractions above one": (["split.test_fraction=0.6", "split.validation_fraction=0.5"], "split.test_fraction", "1.1"),
     "the median rule with several metrics": ([SEVERAL, "study.stop_rule=median"], "study.stop_rule", "race_after"),
-    "a race without folds": (["split.race_after=2", "split.folds=1"], "split.race_after"),
     "more folds than examples of a class": (["split.folds=500"], "split.folds", "class"),
     "two workers in one process": (["dispatch.workers=2"], "dispatch.workers", "dispatch=ray"),
     "more GPUs than exist": (["dispatch=ray", "dispatch.gpus=0", "dispatch.gpus_per_worker=1"], "the nodes have 0"),
-    "artifacts without Ray workers": (["study.artifacts=file:///x"], "study.artifacts", "only with dispatch=ray"),
 }
 SPACES = {
     "log from zero": (["space.training.lr={low: 0, high: 1, log: true}"], "space.training.lr", "above 0"),
@@ -100,7 +88,6 @@ SPACES = {
     "no values": (["space.training.lr=[]"], "space.training.lr", "empty"),
     "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], "space.training.lr.values", "must be in order"),
     "a value that is refused": (["space.model.dropout=[0.1,1.5]"], "space.model.dropout", "refuses", "1.5"),
-    "a text for a dimension": (["space.training.lr=abc"], "space.training.lr", "'abc'"),
     "a key that does not exist": (["+space.model.depth=[1,2]"], "space.model.depth", "no key 'model.depth'"),
     "no dimension": (["~space.training", "~space.model", "~space.first"], "space", "no dimension"),
     "a condition on a missing parent": (["space.training.lr={values: [1], when: {x: [1]}}"], "'x' is not searched"),
@@ -113,7 +100,6 @@ STRATEGIES = {
 }
 OBJECTIVES = {
     "an objective that does not exist": (["objective=nowhere:run"], "objective", "cannot import 'nowhere'"),
-    "an objective without a function": (["objective=no_one:run"], "objective", "no function 'run'", {"no_one.py": ""}),
     "an objective that is no path": (["objective=run_fold"], "objective", "given 'run_fold'"),
     "an objective that is not Python": (["objective=bad_syntax:run"], "cannot import", {"bad_syntax.py": "def ("}),
     "an objective that fails": (["objective=fails:run"], "raised ZeroDivisionError: division", {"fails.py": "1 / 0"}),
@@ -121,15 +107,12 @@ OBJECTIVES = {
 DATA = {
     "no such data file": (TEXTS, "data.csv", "no such file"),
     "a misspelt data file": (TEXTS, "did you mean dat.csv?", {"dat.csv": GOOD}),
-    "a folder of data": (TEXTS, "data.csv: is a folder", {"data.csv/x": ""}),
     "an empty data file": texts("", "data.csv", "empty"),
     "no such column": texts("x,y\n1,a\n", "data.csv:1", "'words'", "'x', 'y'", options=["data.text_column=words"]),
     "no known column": texts("body,id,label\nhello,1,a\n", "data.csv:1", "known name for the text", "'body'"),
-    "a column twice": texts("text,text,label\na,b,c\n", "data.csv:1", "two columns are called 'text'"),
     "an open quote": texts('text,label\nhello,a\n"world,b\n', "data.csv:3", "not valid CSV"),
     "another delimiter": texts(GOOD.replace(",", "|"), "data.csv:1", "1 columns"),
     "Latin-1 in the data": texts("text,label\nfine,a\ncafé,b\n".encode("latin-1"), "data.csv:3", "0xe9", "UTF-8"),
-    "an empty text": texts("text,label\nhello,a\n   ,b\n", "data.csv:3", "empty"),
     "one class only": texts("text,label\nhello,a\nworld,a\n", "every label is 'a'", "two classes"),
     "a line that is no JSON": texts('{"text": "a", "label": "x"}\n{\n', "data.jsonl:2", "not JSON", name="data.jsonl"),
     "a label that training lacks": splits(GOOD, "text,label\nx,zzz\ny,a\n", "data.validation", "'zzz'", "'a', 'b'"),
@@ -139,18 +122,15 @@ DATA = {
     "a text of one line": ([*LM, "data.path=text.txt"], "text.txt", "validation", {"text.txt": "one line"}),
 }
 TABLES = {
-    "a table that does not exist": (TABLE, "data.path", "table.csv"),
     "a table without curves": table(SMALL, "data.curves", options=[HALVING, "strategy.max_amount=9"]),
     "a ragged table": table("lr,score\n1,2\n3,4,5\n", "table.csv", "line 3"),
     "a table without the score": table("lr,scores\n1,2\n", "data.metric", "did you mean 'scores'?"),
-    "a score that is a text": table("lr,score\n1,a\n2,b\n", "data.metric", "given 'a'"),
     "a negative cost": table("lr,score,s\n1,1,2\n2,1,-3\n", "data.cost", "row 2", options=["data.cost=s"]),
     "two rows of one point": table("lr,score\n1,1\n1,2\n2,3\n", "two rows with the values", "data.where"),
 }
 STORES = {
     "an MLflow folder": (["track=mlflow", "track.uri=./mlruns"], "track.uri", "begin with one", "sqlite:///mlflow.db"),
     "a database in no folder": (["track=mlflow", "track.uri=sqlite:///missing/m.db"], "track.uri", "'missing'"),
-    "a storage of no kind": (["study.storage=foo://bar"], "foo://bar", "study.storage", "sqlite:///file.db"),
     "an address that Ray would find": (["dispatch=ray", "dispatch.address=auto"], "dispatch.address", "host:port"),
 }
 # These are refused after composing.

@@ -79,33 +79,28 @@ def write(name, content):
 # The command, the words, and what was done to the finished study `made` before.
 OTHERS = {
     "a resume under another model": (["resume", "made", "model.d_model=8"], "model.d_model was 16 and is now 8"),
-    "a resume of an unknown key": (["resume", "made", "model.width=8"], "model.width", "no such key"),
     "a resume of broken YAML": (["resume", "made"], "config.yaml:2:1", "YAML", write("config.yaml", "a: [")),
-    "a resume of half a study": (["resume", "made"], "is missing", write("config.yaml", "study: {name: x}")),
     "a report of no study": (["report", "nothing"], "no 'nothing'", "there are made"),
     "a sync to a folder": (["sync", "made", "track.uri=file:./x"], "track.uri", "sqlite:///mlflow.db"),
     "an unknown trial": (["reproduce", "made", "--trial", "99"], "trial:", "(0)", "'99'"),
     "an unknown fold": (["reproduce", "made", "--folds", "9"], "folds:", "[9]"),
-    "a tolerance above one": (["reproduce", "made", "--tolerance", "5"], "tolerance:", "5.0"),
     "a run without MLflow": (["reproduce", "runs:/abc"], "uri:", "mlflow.db"),
     "a report that is no JSON": (["reproduce", "made"], "report.json:1:2", "JSON", write("report.json", "{")),
     "one study twice": (["compare", "made", "made"], "given 'made' twice"),
     "an export to no storage": (["export", "made"], "--optuna", "hpo export --help"),
     "an import over a study": (["import", "made", "--csv", "rows.txt"], "already exists"),
     "a folder that is no model": (["predict", "runs", "--input", "rows.txt"], "runs", "not a usable checkpoint"),
-    "an input that is not UTF-8": (["predict", "made", "--input", "latin.txt"], "--input", "UTF-8"),
     "an input of nothing": (["predict", "made", "--input", "empty.txt"], "--input", "empty"),
     "an output of no kind": (["attention", "made", "--text", "a", "--output", "x.gif"], "output:", ".png"),
     "an unknown key of a training": (["train", "foo=1"], "foo: there is no such key; see `hpo train --cfg job`"),
     "publish": (["publish", "x"], "use `hpo report --publish`"),
-    "status": (["status"], "use `hpo show`"),
 }
 
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_the_other_commands_refuse_as_plainly(capsys, study, case):
     arguments, *words = OTHERS[case]
-    files = {"rows.txt": "1 2 3\n", "latin.txt": b"\xff\xfe\n", "empty.txt": ""}
+    files = {"rows.txt": "1 2 3\n", "empty.txt": ""}
     create(files)
     if not isinstance(words[-1], str):
         words.pop()(study)

@@ -90,8 +90,6 @@ REFUSED = [
     (["slurm", "dispatch.address=a:1"], ("dispatch.address", "leave it out")),
     (["slurm", "+my.api_key=sk-1234"], ("+my.api_key=***: must not hold a secret", "set NAME on the cluster")),
     (["slurm", "--memory", "64"], ("--memory", "64G")),
-    (["slurm", "--time", "4"], ("--time", "04:00:00")),
-    (["slurm", "--partition", "a b"], ("--partition", "one word")),
 ]
 
 

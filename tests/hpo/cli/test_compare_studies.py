@@ -130,17 +130,6 @@ def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
     assert [winner["values"] for winner in result["winners"]] == winners
 
 
-def test_a_study_without_a_trial_within_its_limits_is_named_and_limits_may_differ(capsys):
-    trials = [(0.9, 50.0), (0.5, 10.0)]
-    put("a", *trials, metrics=TWO, limits={"size": 60})
-    put("b", *trials, metrics=TWO, limits={"size": 5})
-    code, out, err = hpo(capsys, "compare", "a", "b")
-    assert code == 0, out + err
-    result = result_of("a", "b")
-    assert "b has no complete trial within the limits: not compared" in result["answers"]
-    assert any("different limits" in note for note in result["notes"])
-
-
 REFUSED = (
     ([], "studies: must be two or more, given none"),
     (["a", "study.trials=3"], "to compare strategies with this override, add --strategies"),

@@ -47,9 +47,7 @@ def answered(capsys, *words):
     ("words", "expected"),
     [
         (["wat"], ["watch"]),
-        (["--v"], ["--version"]),
         (["show", ""], ["digits", "digits_two"]),
-        (["show", "--trial", ""], []),
         (["show", "--trial", "3", "digits_"], ["digits_two"]),
         (["show", "digits", "--t"], ["--trial"]),
         (["search", "strategy=gr"], ["strategy=grid"]),
@@ -57,13 +55,10 @@ def answered(capsys, *words):
         (["search", "study.tri"], ["study.trials=", "study.trial_minutes=", "study.trial_files_bytes="]),
         (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
         (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
-        (["search", "objective=mine:f", "model.d_"], []),
         (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
-        (["train", "training.ep"], ["training.epochs=", "training.epsilon="]),
         (["resume", "digits", "s"], ["study.trials="]),
         (["add", "digits", ""], ["training.lr=", "model.layers="]),
         *((["resume", study, "study.tri"], []) for study in ("digits_two", "none", "s3://a")),
-        (["no-such-command", ""], []),
     ],
 )
 def test_words_are_completed(capsys, words, expected):

@@ -13,11 +13,9 @@ from hpo.config.documents import json_line
 from tests.hpo.cli.commands import documented, hpo, printed
 from tests.studies import REPOSITORY, environment, toy_config
 
-# A fault of the command line, of the configuration, of a study, and of others' systems.
+# A fault of the command line, of a study, and of others' systems.
 FAULTS = {
     "no such command": ["serach"],
-    "no such option": ["logs", "made", "--nope"],
-    "no such key": ["search", "model.num_layer=3"],
     "no such study": ["logs", "nothing"],
     "a storage of no kind": ["export", "made", "--optuna", "foo://x"],
 }

@@ -44,15 +44,6 @@ def test_logs_are_listed_and_shown(capsys, folder):
     assert log == {"trial": 0, "task": "fold_0", "path": path, "lines": 2, "last": "two", "text": None}
 
 
-def test_a_trial_that_is_not_there_or_printed_nothing_is_refused(capsys, folder):
-    says = refused(capsys, "logs", "made", "7", is_silent=True)
-    assert "study 'runs/made' has no trial 7; its only trial is 0" in says
-    for task in ("fold_0", "final"):
-        folder.log_path(0, task).unlink()
-    says = refused(capsys, "logs", "made", "0", is_silent=True)
-    assert "trial 0 of study 'runs/made' has no logs: no Python code printed anything; with dispatch=local" in says
-
-
 def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, folder):
     path = folder.log_path(0, "fold_0")
     path.unlink()

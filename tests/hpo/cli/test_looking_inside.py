@@ -125,9 +125,6 @@ def test_no_token_ends_the_script_of_the_page():
         (["predict", "reviews", "--input", "the film"], "--input: the film .*, or the text itself by --text"),
         (["predict", "reviews", "--input", "two.txt", "--output", "two.txt"], "must be another file than --input"),
         (["predict", "plain", "--input", "two.txt"], "study 'plain' saves no models"),
-        (["predict", "reviews", "--input", "two.txt", "--top-k", "3"], "top_k: has no effect"),
-        (["attention", "reviews", "--text", " "], "input: must not be empty"),
-        (["predict", "reviews", "--input", "two.txt", "--output", "no/x.txt"], "output: folder 'no' does not exist"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(capsys, words, message):

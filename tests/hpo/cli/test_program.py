@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo import __version__
 from hpo.session.stopping import Stopped, Stopping
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
@@ -30,37 +29,6 @@ def run(task):
     atexit.register(print, "finished")
     raise ValueError
 """
-# What a notebook's cell does, and its user; then the kernel goes on.
-NOTEBOOK = """
-import os, signal, sys, threading, time
-from pathlib import Path
-from hpo.cli.main import main
-
-def user():
-    while not Path("sleeps").exists():
-        time.sleep(0.05)
-    os.kill(os.getpid(), signal.SIGINT)
-
-threading.Thread(target=user, daemon=True).start()
-try:
-    main(sys.argv[1:])
-except KeyboardInterrupt as error:
-    print("raised", type(error).__name__, error.args)
-"""
-
-
-def test_it_runs_as_a_module_by_the_name_of_the_package():
-    command = [sys.executable, "-m", "hpo", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"hpo {__version__}\n", "")
-
-
-@pytest.mark.slow
-def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
-    command = [sys.executable, "-c", NOTEBOOK, "search", "objective=toy_faults:sleeps", *LOCAL]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "raised Stopped (2,)"), done.stderr
-    assert "continue with: hpo resume toy" in done.stderr
 
 
 def test_in_another_program_the_second_signal_raises_wherever_it_comes_and_the_handlers_are_put_back():
@@ -145,3 +113,29 @@ def test_a_configuration_that_is_refused_is_not_printed(capsys, given):
     for command in ("search", "train"):
         assert given.partition("=")[0] in refused(capsys, command, given, "--cfg", "job", is_silent=True)
     assert "space.model.num_layers" in refused(capsys, "search", "space.model.num_layers=[0]", "--cfg", "job")
+
+
+NOTEBOOK = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from hpo.cli.main import main
+
+def user():
+    while not Path("sleeps").exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=user, daemon=True).start()
+try:
+    main(sys.argv[1:])
+except KeyboardInterrupt as error:
+    print("raised", type(error).__name__, error.args)
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
+    command = [sys.executable, "-c", NOTEBOOK, "search", "objective=toy_faults:sleeps", *LOCAL]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "raised Stopped (2,)"), done.stderr
+    assert "continue with: hpo resume toy" in done.stderr

@@ -10,7 +10,6 @@ from rich.console import Console
 from hpo.config.goals import SCALE
 from hpo.config.study_config import config_from_dict
 from hpo.show.progress import TerminalProgress
-from hpo.study.results.choosing import why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.trial import Outcome, TaskLayout, Trial
@@ -136,12 +135,3 @@ def test_a_minute_of_silence_is_followed_by_a_line_of_what_runs(capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert first == "running: trial 0, fold 1 of 2  began 61 s ago; trial 0, fold 2 of 2  epoch 3/9  61 s ago"
     assert "began 2 min ago" in second
-
-
-def test_without_a_trial_within_the_limits_the_nearest_is_named():
-    trials = [measured(0, 0.9, 1.0, 9.0), measured(1, 0.5, 1.0, 5.0), done(2, None)]
-    says = "no trial keeps the limits (memory <= 4); the nearest is trial 1: accuracy 0.5000, size 1.0000, memory 5"
-    assert why_none(History(trials), goal_of(SEVERAL)) == says
-    of_finalists = "no finalist keeps the limits (memory <= 4) on fresh seeds"
-    assert why_none(History([*trials, measured(3, 0.1, 2.0)]), goal_of(SEVERAL)) == of_finalists
-    assert why_none(History(trials[2:]), goal_of(SEVERAL)) == "every trial failed, the first with: fold 0: no luck"

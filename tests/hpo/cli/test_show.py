@@ -21,10 +21,9 @@ from hpo.study.results.run import StudyRun
 from hpo.study.view.one_trial import read_trial
 from hpo.study.view.reader import StudyReader
 from hpo.trials.trial import training_seed
-from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
+from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.commands.searched import found
 from tests.hpo.study.test_status import contents, read_everything
-from tests.studies import rows, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
 
@@ -181,20 +180,6 @@ def test_a_copy_at_a_url_is_shown_as_of_its_time(capsys, runs):
     assert has(there, study="from its copy of 20", winner=said(here, "winner"), next="hpo resume file://")
     assert said(shown(capsys, url, "--trial", "0"), "fold_0")
     assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
-
-
-@pytest.mark.slow
-def test_an_added_point_that_waits_is_counted_and_the_command_that_is_named_tries_it(capsys):
-    """Also where the budget counts configurations, and a search goes on without using any of it."""
-    searched(capsys, toy_config("asha", trials=3, objective="toys:continued"))
-    for lr in (0.1, 0.01):
-        assert hpo(capsys, "add", "toy", "toy.layers=5", "toy.width=64", f"toy.lr={lr}")[0] == 0
-    assert printed(capsys, "show", "toy")[0]["untried"] == 2
-    command = said(shown(capsys, "toy"), "next").partition("   ")[0]
-    assert hpo(capsys, *command.split()[1:])[0] == 0
-    tried = [row for row in rows(Path("runs/toy/trials.csv")) if (row["toy.layers"], row["toy.width"]) == ("5", "64")]
-    assert {float(row["toy.lr"]) for row in tried} >= {0.1, 0.01}
-    assert printed(capsys, "show", "toy")[0]["untried"] == 0
 
 
 def close(config):

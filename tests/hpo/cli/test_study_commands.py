@@ -122,16 +122,6 @@ def test_exclusions_are_in_the_report_and_the_checklist(capsys, study):
     assert "Excluded: none" in (study / "checklist.md").read_text()
 
 
-def test_a_study_in_another_folder_keeps_its_test_log_next_to_it(capsys, study, monkeypatch):
-    place = study.absolute()
-    Path("elsewhere").mkdir()
-    monkeypatch.chdir("elsewhere")
-    code, out, _ = hpo(capsys, "resume", str(place))
-    assert (code, f"hpo test {place}" in out) == (0, True)
-    assert hpo(capsys, "test", str(place), "--no-default")[0] == 0
-    assert (place.parent / "test_evaluations.jsonl").exists()
-
-
 def test_a_search_whose_trials_all_fail_has_exit_code_1(capsys):
     Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2, objective="toys:raises")))
     code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
@@ -146,25 +136,8 @@ def test_the_help_names_every_command_once_with_examples(capsys):
         assert "examples:" in capsys.readouterr().out
 
 
-CSV = ["data=text_classification", "data.path=texts.csv", "data.min_count=1", *QUICK]
-
-
-def write_texts(count):
-    lines = [f"word{i % 7} number{i},{'ab'[i % 2]}" for i in range(count)]
-    Path("texts.csv").write_text("\n".join(["text,label", *lines]) + "\n")
-
-
 def test_a_dimension_that_changes_the_examples_is_refused(capsys):
-    write_texts(80)
-    Path("other.csv").write_text(Path("texts.csv").read_text() + "more,a\n")
-    assert "changes the examples" in refused(capsys, "search", *CSV, "space.data.path=[texts.csv,other.csv]")
-
-
-@pytest.mark.slow
-def test_files_of_a_driver_that_was_killed_while_it_created_the_study_are_not_used(capsys, study):
-    """Without its frozen configuration there is no study: record and data are created again."""
-    (study / "config.yaml").unlink()
-    write_texts(80)
-    assert hpo(capsys, "search", *CSV, "study.name=digits", "study.seed=5")[0] == 0
-    assert len((study / "data" / "examples.jsonl").read_text().splitlines()) == 72
-    assert len(rows(study / "trials.csv")) == 2
+    for name, count in {"texts": 80, "other": 81}.items():
+        Path(f"{name}.csv").write_text("text,label\n" + "".join(f"text {i},{'ab'[i % 2]}\n" for i in range(count)))
+    given = ("data=text_classification", "data.path=texts.csv", *QUICK, "space.data.path=[texts.csv,other.csv]")
+    assert "changes the examples" in refused(capsys, "search", *given)

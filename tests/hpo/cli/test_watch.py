@@ -121,19 +121,6 @@ def test_a_running_search_is_followed_by_another_process():
     assert "study toy: ended" in seen
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["none", "--wait", "0.1"], "there is no 'none' under runs/"),
-        (["--page", "--port", "70000"], "--port: must be 1 to 65535"),
-        (["--page", "--wait", "9"], "--wait: has no effect without a study"),
-    ],
-)
-def test_bad_input_is_one_line_and_creates_nothing(capsys, arguments, says):
-    assert says in refused(capsys, "watch", *arguments, is_silent=True)
-    assert list(Path().iterdir()) == []
-
-
 @pytest.mark.slow
 def test_its_page_answers_requests_with_its_token_until_it_is_interrupted(tmp_path):
     command = [sys.executable, "-m", "hpo", "watch", "--page", "--no-browser"]

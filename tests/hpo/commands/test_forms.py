@@ -108,9 +108,3 @@ def test_what_cannot_be_called_is_refused_wherever_it_is_named(capsys, name):
     assert REFUSED[name] in str(refusal.value)
     assert refused(capsys, "search", f"objective=forms:{name}", *TYPED) == f"error: {refusal.value}\n"
     assert not Path("runs").exists()
-
-
-def test_values_that_are_no_json_are_refused_where_no_configuration_is_given():
-    for objective in (lambda task: 1.0, lambda trial: trial.suggest_float("lr", 0, 1)):
-        with pytest.raises(ConfigError, match=r"space.lr: must be a JSON value; to use other values"):
-            found(objective, space={"lr": hpo.choices(one={1, 2})})

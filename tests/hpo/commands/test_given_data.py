@@ -127,15 +127,12 @@ def test_the_split_and_the_scores_are_the_same_for_any_workers():
 
 
 @pytest.mark.slow
-def test_other_data_are_another_study_and_are_refused_under_its_name(capsys):
+def test_other_data_are_another_study_and_are_refused_under_its_name():
     arguments = {"space": SPACE, "trials": 1, "folds": 2}
-    assert [found(tells, data=frame(), **arguments).name for _ in range(2)] == ["tells", "tells"]
-    assert found(tells, data=frame(100), **arguments, progress="none").name == "tells-2"
-    assert "a new study, tells-2: the data changed" in capsys.readouterr().out
-    for data in (frame(100), frame().rename(columns={"x": "z"}), frame().astype({"x": "float64"}), ROWS):
-        says = "data was a DataFrame and is now a number" if data is ROWS else "data: part development was"
-        with pytest.raises(hpo.HpoError, match=says):
-            found(tells, data=data, name="tells", **arguments)
+    names = [found(tells, data=frame(shift), **arguments).name for shift in (0, 0, 100)]
+    assert names == ["tells", "tells", "tells-2"]
+    with pytest.raises(hpo.HpoError, match="data: part development was"):
+        found(tells, data=frame(100), name="tells", **arguments)
 
 
 @pytest.mark.slow
@@ -159,26 +156,11 @@ def test_it_continues_is_tested_trained_and_repeated_from_its_folder_alone(capsy
         hpo.load("tells").test()
 
 
-OWN_TRAINING = """
-def run_test(config, trial):
-    return float(trial.data.iloc[trial.test].size)
-def train(config, trial):
-    if trial.checkpoint_dir:
-        trial.checkpoint_dir.mkdir(parents=True)
-    return float(len(trial.train)) + config['lr']
-"""
-
-
-def test_a_function_of_a_module_and_one_of_optunas_shape_get_the_rows(monkeypatch):
-    Path("own_training.py").write_text(OWN_TRAINING)
-    monkeypatch.syspath_prepend(str(Path.cwd()))
-    arguments = {"data": frame(), "trials": 1, "folds": 2}
-    assert found("own_training:train", space=SPACE, **arguments).test(with_default=False)["score"] == 4 * 3
-
+def test_a_function_of_optunas_shape_gets_the_rows():
     def shaped(trial):
         return trial.suggest_float("lr", 0.1, 1.0) + len(trial.data)
 
-    assert found(shaped, space=None, **arguments).trials["score"][0] > 36
+    assert found(shaped, space=None, data=frame(), trials=1, folds=2).trials["score"][0] > 36
 
 
 HELD = frame()
@@ -186,19 +168,12 @@ DESCRIBES = hpo.objective(describe_data=lambda _: {"size": 3})(lambda config, tr
 BAD = [
     ({"data": frame()["x"]}, "given a Series; series.to_frame() makes a DataFrame"),
     ({"data": [1, 2]}, "given a list of int; numpy.asarray(...) makes an array of each"),
-    ({"data": {"x": frame()}}, "put all columns into one DataFrame"),
     ({"data": [np.zeros(3), np.zeros(4)]}, "all arrays must have the same length, given 3, 4"),
-    ({"data": np.array([None, 1])}, "an array of Python objects cannot be written"),
     ({"data": 0}, "must be at least 1, given 0"),
-    ({"data": frame().iloc[:0]}, "must have at least one row"),
     ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "must have unique column names, given 'x' twice"),
     ({"data": frame().assign(bag=[[1]] * ROWS)}, "would change column 'bag' (object)"),
-    ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples (3), given 5"),
-    ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),
-    ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
     ({"data": 40, "stratify_by": "y"}, "if data is a number"),
-    ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
     ({"folds": 5}, "no data to split; set folds=1, or give `data` from Python"),
     ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),
     ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses the variable `HELD`"),

@@ -1,6 +1,5 @@
 """`hpo.search` from Python: any function is searched, goes on, is tested, and refused in one line."""
 
-import functools
 import threading
 from pathlib import Path
 
@@ -72,19 +71,12 @@ def test_optional_functions_are_given_by_a_decorator():
     [
         ({"space": None}, "space: is missing"),
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
-        ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
         ({"settings": {"dispatch": {"name": "local"}}}, "settings: dispatch must be one of"),
-        ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
-        ({"objective": lambda lr, net: lr}, "read searched values from config, such as config['lr']"),
         ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
-        ({"metric": {"a": "max", "b": "minimize"}, "direction": None}, "metric.a: must be 'maximize' or 'minimize'"),
         ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
-        ({"limits": {"memory": "8 GB"}}, "limits.memory: must be a number"),
         ({"choose": {"a": 1}}, "choose: must name metrics of the study"),
-        ({"space": [1, 2]}, "space: must be a dict, given a list"),
         ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
-        ({"objective": 3}, "must be a function"),
         ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: have no effect with a"),
         ({"strategy": "cma_es", "space": {"x": (0, 1)}, "limits": {"memory": 3}}, "limits={'memory': 3.0}; choose"),
     ],
@@ -104,13 +96,8 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
         with lock:
             return config["lr"]
 
-    for objective, name in (
-        (train, "cannot be sent to workers: it uses `lock`, a lock; create this in"),
-        (functools.partial(lambda inner, config: 1, lock), "`objective.args[0]`, a lock"),
-    ):
-        with pytest.raises(hpo.HpoError) as refusal:
-            found(objective)
-        assert name in str(refusal.value)
+    with pytest.raises(hpo.HpoError, match="cannot be sent to workers: it uses `lock`, a lock; create this in"):
+        found(train)
 
 
 # Several metrics within limits: front, best, and another choice.
@@ -158,11 +145,6 @@ def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is
     assert changes == [("first_within_limits", {"size": 1.0}, 15, False), ({"size": 1.0}, "knee", 15, False)]
     with pytest.raises(hpo.HpoError, match=r"must name metrics of the study \(accuracy, size\), given memory"):
         study.choose({"memory": 1.0})
-
-
-def test_the_direction_of_a_known_metric_may_be_left_out():
-    study = found(lambda config: {"val_loss": config["lr"]}, metric="val_loss", direction=None, trials=2)
-    assert study.best.score == min(study.trials["score"])
 
 
 def test_no_column_is_lost_to_another_of_its_name():

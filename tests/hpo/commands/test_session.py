@@ -189,15 +189,6 @@ def test_in_another_thread_each_call_is_refused_and_nothing_is_sent_to_another_p
     assert session.study.trials["state"].tolist() == ["complete"]
 
 
-@pytest.mark.slow
-def test_a_trial_is_reported_in_its_own_study_alone():
-    with opened(name="a") as mine, opened(name="b") as other:
-        trial, its = mine.ask(), other.ask()
-        with pytest.raises(hpo.HpoError, match="trial 0: belongs to study 'b', and this session is of study 'a'"):
-            mine.tell(its, 0.77)
-        assert [each.number for each in mine.open_trials] == [trial.number]
-
-
 def test_a_failure_is_reported_by_its_exception_and_what_is_no_number_is_refused():
     with opened() as session:
         try:

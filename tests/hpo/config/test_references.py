@@ -14,7 +14,7 @@ import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.composing.references import references_of, references_to, with_point
 from hpo.config.study_config import config_from_dict
-from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
+from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import HERE, note, noted
@@ -100,33 +100,9 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
 
 
 @pytest.mark.usefixtures("own")
-def test_a_tree_below_objective_config_keeps_its_references(capsys):
-    below = "objective_config"
-    typed = ("objective=refers:train(config)", f"+{below}.split=0.5", f"+{below}.model.lr=${{{below}.split}}")
-    relative = f"+{below}.model.name='run ${{..split}}'"
-    run(capsys, "search", *typed, relative, "space.split=[0.1,0.2]", "study.trials=2", *LOCAL)
-    assert [(one["model"]["lr"], one["model"]["name"]) for one in seen()] == [(0.2, "run 0.2"), (0.1, "run 0.1")]
-
-
-@pytest.mark.usefixtures("own")
 def test_a_reference_that_cannot_be_resolved_names_its_key(capsys):
     assert "picked" in refused(capsys, "search", *REFS, "space.which=[lr,nothing]", is_silent=True)
     assert not Path("runs").exists()
-
-
-@pytest.mark.usefixtures("own")
-def test_a_searched_key_that_is_a_reference_is_set(capsys):
-    run(capsys, "search", *REFS, "study.trials=3", "space.model.lr=[0.5,0.25]")
-    assert all(one["model"]["lr"] in (0.5, 0.25) and one["model"]["betas"][1] == one["base"] for one in seen())
-    assert all(one["model"]["name"] == f"run-{one['model']['lr']}-1-0" for one in seen())
-
-
-def test_only_references_to_searched_keys_are_stored():
-    for overrides in ([], ["data=text_classification"]):
-        assert "references" not in compose_config("search", overrides)["study"]
-    # Of a helper that is searched, the keys that refer to it.
-    config = config_from_dict(compose_config("search", ["+base=0.1", "training.lr=${base}", "space.base=[0.1,0.2]"]))
-    assert refuse_bad_search(config).study.references == {"training.lr": "${base}"}
 
 
 def test_a_tree_in_which_a_reference_was_overwritten_is_refused():

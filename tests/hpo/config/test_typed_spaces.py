@@ -41,12 +41,10 @@ def test_rows_for_each_layer_and_an_optimizer_are_one_value_each():
     ("text", "values"),
     [
         ("{x: {low: 1, high: 8}}", list(range(1, 9))),
-        ("{x: {low: 1.0, high: 8}}", []),
         ("{x: {low: 1, high: 8, integer: false}}", []),
         ("{x: {low: 0, high: 1, points: 3}}", [0.0, 0.5, 1.0]),
         ("{x: {low: 1, high: 8, step: 3}}", [1, 4, 7]),
         ("{x: {low: 0, high: 0.3, step: 0.1}}", [0.0, 0.1, 0.2, 0.3]),
-        ("{x: {low: 1, high: 3, step: 1, integer: false}}", [1.0, 2.0, 3.0]),
         # PyYAML takes 1e-5 for a text.
         ("{x: [1e-5, 0.001, 0.1]}", [1e-5, 0.001, 0.1]),
         ("{x: {low: 0, high: 1e-1, step: 5e-2}}", [0.0, 0.05, 0.1]),
@@ -68,15 +66,10 @@ def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{x: {values: [[1], [2]]}}", "x.values: .*use 'choices'"),
         ("{x: {choices: [[1, 2], '[1,2]']}}", r"x.choices: .*the text '\[1,2\]' is the JSON of another choice"),
-        ("{x: {choices: [[.inf]]}}", "x.choices: .*finite numbers"),
         ("{x: {choices: [{1: a}]}}", "x.choices: .*keys of a mapping must be texts"),
         ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
-        ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
-        ("{x: {low: 1, high: 8, step: 1, points: 2}}", "cannot be combined with 'points'"),
         ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
-        ("{x: {choices: [1, 2], step: 1}}", "'step' has no effect"),
         ("{x: [1e-5, 1e-4]}", r"only texts that look like numbers.*1\.0e-5.*v1"),
         ("{x: {low: 0, high: 1, integer: true}, first: [{x: 0.77}]}", r"x=0.77 is not .* \(whole numbers 0 to 1\)"),
         ("{' x': [1, 2]}", "the key ' x' must not begin or end with blanks; write 'x'"),
@@ -112,8 +105,6 @@ def real(low, high, log=False, integer=False):
         ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
         ("range(1,5)", {"low": 1, "high": 4, "step": 1}),
         ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
-        ("range(5,1,-1)", {"low": 2, "high": 5, "step": 1}),
-        ("range(0,1)", {"values": [0]}),
     ],
 )
 def test_what_hydras_sweepers_search_is_a_dimension(typed, expected):
@@ -127,7 +118,6 @@ def test_what_hydras_sweepers_search_is_a_dimension(typed, expected):
         ("training.lr=choice(1,2)", "takes one value, given choice(1,2); to search this key, set space.training.lr"),
         ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect"),
         ("space.training.lr=range(3,3)", "space.training.lr: has no values, given range(3,3)"),
-        ("space.training.lr=glob(*)", "space.training.lr: takes one value, given glob(*)"),
     ],
 )
 def test_what_no_dimension_is_made_of_is_refused_with_what_to_write(capsys, typed, says):

@@ -48,7 +48,6 @@ def printing(text):
     [
         ([{"loss": 1.0, "epoch": 10}, {"loss": 0.5, "epoch": 20}], 2, {"loss": 0.5}),
         ([{"loss": 1.0, "step": 100}, {"loss": 0.5, "step": 200}, {"size": 3}], 2, {"loss": 0.5, "size": 3}),
-        ([{"loss": 2, "epoch": 1}, {"size": 3, "epoch": 2}], 2, {"loss": 2, "size": 3}),
     ],
 )
 def test_lines_of_json_are_the_curve_and_the_result(lines, num_points, metrics):
@@ -70,9 +69,7 @@ def test_the_log_of_hugging_face_is_read():
         ("{'loss': nan, 'epoch': 1.0, 'best': -inf}", {"epoch": 1.0}),
         ("10:00 {'loss': np.float64(0.5), 'on': True}", {"epoch": 1, "loss": 0.5, "on": 1}),
         ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}),
-        ('{"loss": "2", "note": "x"}', {"epoch": 1, "loss": 2}),
         ('a config: {"lr": 1, "epoch": 3}', None),
-        ("a set: {'loss'}", None),
     ],
 )
 def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
@@ -135,12 +132,6 @@ path.write_text({text!r})"""
     assert (points, metrics) == ([{"epoch": 1, "loss": 1.0}], {"loss": 1.0, **expected})
 
 
-def test_a_folder_of_a_training_is_empty_at_first_and_gone_after_it():
-    code = "import os, sys; print(os.listdir(sys.argv[1])); open('was', 'w').write(sys.argv[1]); print('{\"loss\": 1}')"
-    read(python(code, "{task.folder}"))
-    assert not Path(Path("was").read_text()).exists()
-
-
 def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
     code = "import sys; open(sys.argv[1] + '/plot', 'w').write('x'); print('{\"loss\": 1, \"model\": \"here\"}')"
     outcome = outcome_of(run(python(code, "{task.dir}"), files_dir="files/trial_0000"))
@@ -168,11 +159,9 @@ def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_o
 
 # Errors.
 
-READS_FOLDER = """\
-import pathlib, sys
+NO_METRIC = """\
 print('begins')
-print('is done')
-pathlib.Path(sys.argv[1], 'bad.json').write_text('loss')"""
+print('is done')"""
 LAST = "its last line was 'is done'"
 
 
@@ -181,12 +170,10 @@ LAST = "its last line was 'is done'"
     [
         ("raise ValueError('too hot')", {}, "exit code 1: ValueError: too hot (after "),
         ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", {}, "exit code 1: four (after two | three)"),
-        ("import sys; print('no such data\\n'); sys.exit(3)", {}, "exit code 3: no such data"),
-        (READS_FOLDER, {}, "printed no line of JSON"),
+        (NO_METRIC, {}, "printed no line of JSON"),
         ("import os; os.kill(os.getpid(), 9)", {}, "the command ended with signal SIGKILL: it printed nothing"),
-        (READS_FOLDER, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
-        (READS_FOLDER, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
-        (READS_FOLDER, {"result": "bad.json"}, "command.result: bad.json cannot be read: Expecting value"),
+        (NO_METRIC, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
+        (NO_METRIC, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
         ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
     ],
 )
@@ -194,7 +181,7 @@ def test_a_fault_is_the_trials_error_in_one_line(code, settings, error):
     outcome = outcome_of(run(python(code, "{task.folder}"), settings=settings))
     assert error in outcome.error
     assert "\n" not in outcome.error
-    assert outcome.error.endswith(LAST) or code != READS_FOLDER
+    assert outcome.error.endswith(LAST) or code != NO_METRIC
     assert outcome.details is None  # a traceback of the toolkit's own says nothing of it
 
 

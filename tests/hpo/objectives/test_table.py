@@ -126,18 +126,8 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
     assert history[-1].score == best + 3
 
 
-def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
-    study, history, _ = run(tmp_path, halved(tmp_path, 3, 12))
-    # Its curves have four places.
-    assert [(trial.amount, trial.reached) for trial in history] == [(3, 3)] * 4 + [(6, 4)] * 2 + [(12, 4)]
-    assert [trial.total_cost for trial in history] == [3] * 4 + [1] * 3
-    assert study.amount_text(history[-1]) == ", ended by itself at 4 of 12"
-    assert study.amount_text(history[0]) == ", trained to 3 of 12"
-
-
 REFUSED = [
     ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
-    ({"columns": ["layers", "depth"]}, "data.columns: the table has no column 'depth'"),
     ({"absent": "refuse"}, "2 combinations are missing"),
     ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
     ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),

@@ -45,11 +45,9 @@ WITHOUT = [
     (Sample(80), MEAN, {}, "returns no `scores_by_example`"),
     (Sample(80), MEAN, {"other": SCORES}, "`shares` of describe_method"),
     *((Sample(80), MEAN, {"score": [*SCORES[1:], *more]}, EACH) for more in ([], ["1"], [float("nan")])),
-    (Sample(80), MEAN, {"score": 0.5}, EACH),
     (Sample(80), {"score": 0.5}, {"score": SCORES}, "must be what its scores_by_example give"),
     (Sample(80), {"score": 1.0}, {"score": [1] * 80}, "there is no spread"),
     (Sample(80), {"score": 1.0}, {"score": [[1, 2, 3]] * 80}, "score_of_sums must have a function"),
-    (Sample(80), {"score": 1.0}, {"score": [[1, 2], [1]] * 40}, EACH),
     (Sample(80, SHARE), {"score": 90.0}, {}, ""),
     *((Sample(80, SHARE, is_grouped=True), MEAN, by_example, GROUPS) for by_example in ({}, {"score": SCORES})),
 ]
@@ -117,7 +115,6 @@ BAD = [
     ({"bounds": {"score": [1, 0]}}, "bounds.score: "),
     ({"bounds": {"score": [0]}}, "bounds.score.1: is missing"),
     *(({"bounds": {"score": [0, bad]}}, "bounds.score.1: ") for bad in ("one", float("inf"))),
-    ({"bounds": [0, 1]}, "bounds: "),
     ({"shares": "score"}, "shares: "),
 ]
 
@@ -180,11 +177,3 @@ def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, c
     assert f"Test score: **{found.value:.4f}** (95 % {found.low:.4f} to {found.high:.4f}, n = 30) on 30" in page
     assert "scores_by_example" not in "".join(path.read_text() for path in Path("runs/s").glob("*.json"))
     assert b"scores_by_example" not in Path("runs/s/study.db").read_bytes()
-
-
-@pytest.mark.slow
-def test_without_an_interval_the_command_says_what_would_give_one(capsys):
-    study = searched(lambda rate, _: rate)
-    _, out, _ = command(capsys, "test", "s", "--no-default")
-    assert "score = 0.5000 (no interval: the objective returns no `scores_by_example` for it, and does not list" in out
-    assert (study.test_result.default, study.test_result.difference) == ({}, {})

@@ -109,19 +109,6 @@ def test_the_direction_only_turns_it(direction):
     assert turned == pytest.approx([sign * one.value, one.low, one.high])
 
 
-def test_the_best_of_three_equal_finalists_is_too_good_by_85_hundredths_of_a_standard_error():
-    """The mean of the largest of three normal values (the search has many trials, so that the noise is known)."""
-    excess = []
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        scores = drawn(rng, trials=40, of_folds=0.0)
-        fresh = [(int(number), rng.normal(0, 0.05, 3)) for number in np.argsort(-scores.mean(axis=1))[:3]]
-        expected = expected_of(run := run_of(scores, fresh=fresh, finalists=3, finalist_repeats=1)).score("score")
-        assert expected.best_of == 3
-        excess.append(run.fresh_winner.score - expected.value)
-    assert statistics.fmean(excess) / (0.05 / 3**0.5) == pytest.approx(0.85, abs=0.2)
-
-
 def test_several_metrics_are_drawn_together_and_chosen_by_the_studys_rule():
     rng = np.random.default_rng(4)
     quality, sizes = drawn(rng, trials=20, of_folds=0.0), np.repeat(np.arange(20.0)[:, None], 3, axis=1)

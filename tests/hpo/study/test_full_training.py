@@ -9,7 +9,6 @@ from hpo.compare.studies import read_studies
 from hpo.study.notes import Notes
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
-from hpo.study.winner.training import expected_at_end
 from tests import tracked
 from tests.studies import STRATEGIES, prepared, rows, toy_config
 
@@ -149,14 +148,6 @@ def test_the_next_trial_replaces_one_whose_full_training_fails_and_continues_fro
     assert (found.is_trained, found.winner.amount) == (True, 8)
 
 
-def test_without_its_state_a_full_training_starts_again_with_its_own_curve(tmp_path, monkeypatch):
-    monkeypatch.setattr("hpo.study.winner.training.copy_tree", lambda *_: None)
-    found = run(tmp_path / "toy", tree(5))
-    for trial in found.further_trained:
-        assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
-        assert trial.score == trial.point["toy.layers"] * 5.0
-
-
 def test_a_budget_of_trials_ends_with_the_search_and_a_caution(tmp_path):
     config = tree(5)
     config["strategy"]["counts"] = "trials"
@@ -165,11 +156,3 @@ def test_a_budget_of_trials_ends_with_the_search_and_a_caution(tmp_path):
     assert found.winner.amount < 8
     cautions = json.loads((tmp_path / "toy" / "report.json").read_text())["cautions"]
     assert any("was trained to only 2 of 8" in caution and "hpo extend" in caution for caution in cautions)
-
-
-@pytest.mark.parametrize(("name", "trials", "expected"), [
-    *(("asha", 18, 2), ("asha", 8, 0), ("successive_halving", 20, 2), ("hyperband", 9 + 5 + 2, 1 + 1 + 2)),
-])  # fmt: skip
-def test_the_first_lines_say_how_many_trials_to_expect_at_the_full_amount(tmp_path, name, trials, expected):
-    study = prepared(tmp_path / "toy", tree(trials, name))
-    assert f"about {expected} of {trials} configurations will reach 8 in the search" in expected_at_end(study)

@@ -59,7 +59,6 @@ def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
 @pytest.mark.parametrize(("measured", "says"), [
     (["accuracy"], "measured: must not name metrics of the study, given accuracy"),
     ([], r"measured: must have at least one name, such as \[latency_ms\], or be null"),
-    (["a", "a"], "measured: must have each name once, given a twice"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused(measured, says):
     with pytest.raises(hpo.HpoError, match=says):

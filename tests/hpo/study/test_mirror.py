@@ -141,24 +141,6 @@ def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path
     assert len(rows(restore(url, tmp_path / "third").trials_path)) == 4
 
 
-@pytest.mark.parametrize("before", [True, False])
-def test_a_process_that_is_killed_as_it_writes_the_manifest_can_copy_again(toy, place, monkeypatch, before):
-    mirror_of(toy, place.url).copy()
-    written = Manifest.write
-
-    def killed(self, at):
-        if not before:
-            written(self, at)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Manifest, "write", killed)
-    with pytest.raises(KeyboardInterrupt):
-        mirror_of(toy, place.url).copy()
-    monkeypatch.setattr(Manifest, "write", written)
-    mirror_of(toy, place.url).copy()
-    assert Manifest.at(place).generation == (2 if before else 3)
-
-
 DIGEST = "0" * 64
 FILES = [
     *({"f": digest} for digest in (DIGEST[1:], DIGEST.replace("0", "g"), "../f", None)),

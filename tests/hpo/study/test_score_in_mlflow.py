@@ -50,9 +50,3 @@ def test_where_it_does_not_arrive_the_score_is_shown_and_a_warning_says_what_to_
     assert (code, "  score = 2.5" in out) == (0, True)
     assert says in err
     assert "`hpo sync toy`" in err
-
-
-def test_a_store_that_is_not_there_is_not_made(capsys):
-    tracked(capsys)
-    assert hpo(capsys, "test", "toy", "--no-default")[0] == 0
-    assert not Path("mlflow.db").exists()

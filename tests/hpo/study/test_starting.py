@@ -1,31 +1,17 @@
 """A study whose first workers are starting: it is not created yet, and viewers see that it will be."""
 
 import os
-from pathlib import Path
 
-import pytest
-
-from hpo.errors import DispatchError, StudyError
 from hpo.session import session
 from hpo.study.view.reader import open_reader
 from tests.hpo.cli.commands import hpo, printed, refused
 from tests.hpo.commands.searched import found
 
 
-@pytest.fixture
-def while_starting(monkeypatch):
-    """Let something be done while the workers start."""
+def test_it_is_shown_listed_and_followed(capsys, monkeypatch):
+    make, followed = session.make_dispatcher, []
     monkeypatch.setattr("hpo.study.view.reader.StudyReader.seconds", 0.0)
-
-    def let(act):
-        make = session.make_dispatcher
-        monkeypatch.setattr(session, "make_dispatcher", lambda *given: (act(), make(*given))[1])
-
-    return let
-
-
-def test_it_is_shown_listed_and_followed(capsys, while_starting):
-    followed = []
+    monkeypatch.setattr(session, "make_dispatcher", lambda *given: (view_it(), make(*given))[1])
 
     def view_it():
         assert "mine: starting since " in hpo(capsys, "show", "mine")[1]
@@ -39,24 +25,6 @@ def test_it_is_shown_listed_and_followed(capsys, while_starting):
             followed.append(view.follow())
         assert next(followed[0]).status.phase == "starting"
 
-    while_starting(view_it)
     found(lambda config: 1.0, space={"lr": [0.1, 0.5]}, trials=2, name="mine")
     (last,) = followed[0]
     assert (last.status.state, last.status.done) == ("ended", 2)
-
-
-def test_a_study_that_is_never_created_leaves_nothing_and_is_no_longer_followed(while_starting):
-    followed = []
-
-    def fail():
-        with open_reader("mine") as view:
-            followed.append(view.follow())
-        next(followed[0])
-        raise DispatchError("no workers")
-
-    while_starting(fail)
-    with pytest.raises(DispatchError):
-        found(lambda config: 1.0, name="mine")
-    assert not Path("runs").exists()
-    with pytest.raises(StudyError, match="'mine' was not created"):
-        next(followed[0])

@@ -131,8 +131,6 @@ def test_what_is_no_study_is_unreadable(kept, tmp_path):
     (kept / "config.yaml").write_text("a: 1\n")
     assert read_status(StudyFolder(kept)).state == "unreadable"
     assert read_status(StudyFolder(tmp_path / "nothing")).state == "unreadable"
-    os.mkfifo(kept / "status.json")
-    assert "pipe" in read_status(StudyFolder(kept)).error
 
 
 def test_a_study_without_its_record_says_what_to_do(toy):

@@ -8,7 +8,6 @@ import pytest
 from hpo.engine.strategies import make_strategy
 from hpo.errors import SpaceError
 from hpo.testing.strategies import play
-from hpo.trials.space.dimensions import Choices, Range, Values
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from tests.studies import STRATEGIES, searched_by
@@ -25,13 +24,6 @@ FIXED = {"model.width": 16, "model.heads": 4, "lr": 0.1, "model.layers": 2}
 
 def dimension(**fields):
     return space_from_dict({"x": fields})["x"]
-
-
-def test_the_three_kinds_and_their_short_form():
-    tree = {"a": {"b": [1, 2]}, "c": {"choices": ["x", "y"]}, "d": {"low": 0.1, "high": 10, "log": True}}
-    space = space_from_dict(tree)
-    assert [type(d) for d in space.dimensions] == [Values, Choices, Range]
-    assert (space.keys, space.size) == (("a.b", "c", "d"), None)
 
 
 def test_draws_are_uniform_in_a_range_or_on_its_logarithm_and_reach_both_ends():
@@ -106,32 +98,19 @@ def test_first_points_are_completed_by_defaults_or_the_configurations_own_values
     assert [tuple(point.values()) for point in space_from_dict(tree, outside).first] == [(8, 2, 0.01)]
 
 
-WHOLE = r"between -2\^53 and 2\^53"
-
-
 @pytest.mark.parametrize(
     ("tree", "words"),
     [
         ({"a": {"low": 1, "high": 1}}, "low must be below high"),
-        ({"a": {"low": 1}}, r"space\.a\.high: must be a finite number"),
-        ({"a": {"low": 0.5, "high": 3, "integer": True}}, "whole number"),
         ({"a": {"values": [1, 1.0]}}, "twice"),
-        ({"a": {"values": "abc"}}, "must be a list"),
         ({"a": {"values": [1, 2], "log": True}}, "'log' has no effect"),
         ({"a": {"values": [1, 2], "hihg": 2}}, "did you mean 'high'"),
-        (
-            {"a": {"low": 1, "high": 3, "integer": True, "points": 9}},
-            "must be lower, given 9; .* 3 different values",
-        ),
         ({"b": [1, 2], "a": {"values": [1, 2], "when": {"b": [9]}}}, "must name values of 'b'"),
-        ({"b": {"low": 0.0, "high": 1}, "a": {"values": [1], "when": {"b": [0.1]}}}, "'b' must have 'values'"),
-        ({"a": {"low": 0, "high": 2**53 + 1, "integer": True}}, rf"space\.a\.high: .* {WHOLE} .*, given 9007199254"),
-        ({"a": {"choices": [{"n": [2**53 + 1]}]}}, rf"space\.a\.choices: .* {WHOLE}"),
+        ({"a": {"low": 0, "high": 2**53 + 1, "integer": True}}, r"a\.high: .* -2\^53 and 2\^53 .*, given 9007"),
         ({"a": {"low": 0, "high": 2, "step": 1e-5}}, "at most 100,000 steps, given 200,000"),
         ({"x": list(range(100_001))}, r"space\.x\.values: must have at most 100,000 values, given 100,001"),
         (TREE | {"require": ["lr > 0.05", "lr < 0.05"]}, "found no point"),
         (TREE | {"first": [{"model.wdith": 8}]}, "did you mean 'model.width'"),
-        (TREE | {"first": ["defualt"]}, "must be a point"),
         (TREE | {"require": RULE, "first": [{"model.heads": 3}]}, "breaks a rule"),
         (TREE | {"lr": {"low": 0.1, "high": 1.0, "default": 2.0}}, "default: must be .*, given 2.0"),
         ({"n": [1, 2], "first": [{}]}, "n is missing and has no default; give it"),
