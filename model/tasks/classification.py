@@ -12,9 +12,10 @@ from model.data.batches import Ragged, to_device
 from model.data.packing import Packing
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.networks.classifier import Classifier
+from model.tasks.by_example import ByExample
 from model.tasks.cross_entropy import Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, label_sums, measured_labels
-from model.tasks.task import ByExample, Forward, Item
+from model.tasks.task import Forward, Item
 
 LARGEST_PIXEL = 16  # the largest number in scikit-learn's digits; dividing by it gives numbers from 0 to 1
 

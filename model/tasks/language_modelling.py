@@ -16,8 +16,9 @@ from model.data.tokens.unknown import UnknownTokens
 from model.data.tokens.vocabulary import UNKNOWN, Vocabulary
 from model.errors import DataError
 from model.networks.language_model import LanguageModel
+from model.tasks.by_example import ByExample
 from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
-from model.tasks.task import ByExample, Forward, Item
+from model.tasks.task import Forward, Item
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.tasks.task import ByExample, Rows
+from model.tasks.by_example import ByExample, Rows
 
 
 class MeasuredLabels(NamedTuple):

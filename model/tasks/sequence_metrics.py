@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from model.config.whole import Config
 from model.data.tokens.tokens import join_tokens, split_reference
-from model.tasks.task import ByExample, Rows
+from model.tasks.by_example import ByExample, Rows
 
 _ORDER = 4  # the longest n-grams of BLEU
 

@@ -14,9 +14,10 @@ from model.data.tokens.tokens import Tokens, learn_pair, tokens_from_dict
 from model.data.tokens.vocabulary import END, START, UNKNOWN
 from model.decoding.beam_search import beam_search
 from model.networks.encoder_decoder import EncoderDecoder
+from model.tasks.by_example import ByExample
 from model.tasks.cross_entropy import NO_TARGET, Loss, token_loss
 from model.tasks.sequence_metrics import TextMetrics, Texts
-from model.tasks.task import ByExample, Forward, Item
+from model.tasks.task import Forward, Item
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from model.data.packing import Packing
 from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
 from model.errors import DataError
 from model.networks.tagger import Tagger
+from model.tasks.by_example import ByExample
 from model.tasks.cross_entropy import NO_TARGET, Loss, summed_cross_entropy
 from model.tasks.metrics import MeasuredLabels, label_metrics, label_sums, measured_labels
-from model.tasks.task import ByExample, Forward, Item
+from model.tasks.task import Forward, Item
 
 
 @dataclass(frozen=True)

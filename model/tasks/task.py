@@ -1,31 +1,17 @@
 """The interface between learning tasks and the trainer: tasks know no optimizer, and the trainer knows no labels."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from model.config.whole import Config
+from model.tasks.by_example import ByExample
 from model.tasks.cross_entropy import Loss
 
 Item = dict[str, Any]
 Forward = Callable[..., Any]  # the network, compiled or not
-Rows = npt.NDArray[np.float64]
-
-
-class ByExample(NamedTuple):
-    """A metric by example, so that the metric of any sample of the examples is known.
-
-    Attributes:
-        sums: (examples, columns), numbers whose sum over a sample determines the metric of the sample.
-        score: computes the metric from sums (..., columns); None = the first column divided by the second.
-    """
-
-    sums: Rows
-    score: Callable[[Rows], Rows] | None = None
 
 
 class Encoded(Protocol):

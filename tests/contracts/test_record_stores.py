@@ -106,13 +106,3 @@ def test_an_interrupted_trial_goes_on_where_it_was(store, tmp_path):
     assert (trial.state, trial.score) == ("complete", (0.2 + 0.4) / 2)
     assert record.open_trial(2, Proposal(POINT)).number == 4
     assert store.again(record, tmp_path).trials()[3] == trial
-
-
-def test_a_note_is_read_as_it_was_written_last(store, tmp_path):
-    record = filled(store.make(tmp_path))
-    for seconds in (1.0, 2.0):
-        record.ended = Ended(None, seconds)
-        assert record.ended.seconds == seconds
-    assert record.read_note("never written") is None
-    again = store.again(record, tmp_path)
-    assert again.ended == Ended(None, 2.0)

@@ -1,8 +1,6 @@
 """What MLflow shows of a study that goes on, ends otherwise than planned, or is deleted."""
 
 from dataclasses import replace
-from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -15,12 +13,10 @@ from hpo.track.projection import open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
 from hpo.track.tracker import MlflowTracker
-from hpo.trials.ranking import front
 from tests.faults.eventful import Eventful
-from tests.hpo.engine.made import ended
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import shipped, toy_config
-from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, tracked_study
+from tests.tracked import assert_shows_the_record, new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -39,45 +35,14 @@ class InThisProcess(MlflowSink):
         self.apply([call])
 
 
-def tracker_of(study, folder, sink=None):
+def tracker_of(study, folder):
     """Return a tracker of a study that has begun, which writes at once, and the study's id."""
-    sink = sink or InThisProcess(study.config.track.uri, "tests", folder)
+    sink = InThisProcess(study.config.track.uri, "tests", folder)
     tracker, record = MlflowTracker(study.config, study.layout, sink), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
     study_id = Notes(record).study_id
     record.close()
     return tracker, study_id
-
-
-@pytest.mark.slow
-def test_whether_a_trial_is_on_the_front_stays_true(folder):
-    study, known = front_study(folder), []
-    tracker, _ = tracker_of(study, folder)
-    for number, values in enumerate([(1, 5, 1), (2, 5, 9), (2, 4, 1), (3, 6, 2), (3, 4, 4), (0, 4, 1)]):
-        values = dict(zip(("score", "size", "seconds"), values, strict=True))
-        known.append(ended(number, {"toy.layers": number}, values, study.goal))
-        tracker.trial_opened(known[-1])
-        tracker.trial_finished(known[-1])
-        _, children = runs_of(study)
-        on_front = {number for number, child in children.items() if child.data.tags["hpo.is_on_front"] == "true"}
-        assert on_front == {trial.number for trial in front(known)}
-
-
-def test_calls_that_failed_are_repeated_with_the_best_score(folder, monkeypatch):
-    study = tracked_study(folder)
-    calls, set_terminated = [], MlflowClient.set_terminated
-    tracker, _ = tracker_of(study, folder, SimpleNamespace(send=calls.append))
-    tracker.trial_opened(trial := made_up_trial(0, [0.5]))
-    tracker.trial_finished(trial)
-    sink = MlflowSink(study.config.track.uri, "tests", folder)
-    monkeypatch.setattr(MlflowClient, "set_terminated", Mock(side_effect=OSError))
-    with pytest.raises(OSError):  # noqa: PT011
-        sink.apply(calls)
-    monkeypatch.setattr(MlflowClient, "set_terminated", set_terminated)
-    sink.apply(calls)
-    parent, children = runs_of(study)
-    assert (parent.data.metrics["best_score"], parent.data.tags["hpo.trials"]) == (0.5, "1 of 6")
-    assert children[0].info.status == "FINISHED"
 
 
 def raising(error):

@@ -3,14 +3,11 @@
 import pytest
 from mlflow.utils.validation import _validate_metric_name, _validate_param
 
-from hpo.config.study_config import config_from_dict
 from hpo.track.names import mlflow_name
-from hpo.track.tracker import Curve, MlflowTracker
+from hpo.track.tracker import Curve
 from hpo.track.views import opened, study_views
-from hpo.trials.trial import TaskLayout, Trial
+from hpo.trials.trial import Trial
 from hpo.workers.training.own_lines import run_name
-from tests.hpo.report.made_up import trial as made_up_trial
-from tests.studies import toy_config
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -42,28 +39,6 @@ def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epo
     given = [{"epoch": epoch, "step": step} for epoch, step in zip(epochs, steps, strict=True)]
     found = [curve.point({key: place for key, place in point.items() if place is not None}) for point in given]
     assert [point["step"] for point in found] == expected
-
-
-class Sent(list):
-    """The calls of a tracker, in place of the process that makes them."""
-
-    send = list.append
-
-
-def closing_metrics(trial, folds):
-    """Return the metrics of a trial that has ended, as they are sent."""
-    sent = Sent()
-    MlflowTracker(config_from_dict(toy_config()), TaskLayout(folds), sent).trial_finished(trial)
-    ((method, arguments),) = sent
-    assert method == "close_trial"
-    return arguments["metrics"]
-
-
-def test_the_spread_over_folds_is_a_metric_next_to_their_mean():
-    metrics = closing_metrics(made_up_trial(0, [0.5, 0.7]), 2)
-    assert metrics["score"] == pytest.approx(0.6)
-    assert metrics["score_standard_deviation"] == pytest.approx(0.2 / 2**0.5)
-    assert "score_standard_deviation" not in closing_metrics(made_up_trial(0, [0.5]), 1)
 
 
 @pytest.mark.parametrize("count", [1, 2, 30])

@@ -8,10 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 from hpo.report.sections.curves import improvements
-from hpo.track.names import metric_names
 from hpo.track.views import opened, tag_of
-from hpo.trials.goal import Goal
-from tests.studies import toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -110,24 +107,6 @@ def test_scores_are_drawn_by_the_number_of_the_trial(toy):
 
 
 @pytest.mark.slow
-def test_trials_at_a_scale_show_what_it_changes_and_their_cost_and_the_winner_is_of_the_target(tmp_path):
-    new_store(tmp_path)
-    scales = [{"toy.momentum": 0.1, "toy.layers": layers} for layers in (3, 2, 1)]
-    section = toy_config("ladder", trials=11)["study"] | {"scales": scales}
-    space = {"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}}
-    ladder = shown(tracked_study(tmp_path, strategy="ladder", trials=11, study=section, space=space))
-    for trial in ladder.result.history:
-        data = ladder.children[trial.number].data
-        changed = {key: str(value) for key, value in scales[trial.scale - 1].items()}
-        assert data.params == {key: str(value) for key, value in trial.point.items()} | changed
-        assert data.metrics["cost"] == ladder.study.config.strategy["costs"][trial.scale - 1]
-    # So is the best score, whatever the scores at smaller scales.
-    assert ladder.data.params["toy.layers"] == "1"
-    points = ladder.client.get_metric_history(ladder.parent.info.run_id, "best_score")
-    assert points[-1].value == ladder.result.winner.score
-
-
-@pytest.mark.slow
 def test_of_several_metrics_every_one_is_shown_and_which_trials_are_on_the_front_and_within_the_limits(front):
     assert_shows_the_record(front.study)
     result, metrics, tags = front.result, front.data.metrics, front.data.tags
@@ -154,8 +133,3 @@ def test_sending_it_again_changes_nothing(name, request, monkeypatch):
     before = everything(study)
     assert synchronise(study)
     assert everything(study) == before
-
-
-def test_a_metric_with_a_name_of_ours_has_another_name():
-    names = metric_names(Goal({"accuracy": "maximize", "cost": "minimize", "num_parameters": "minimize"}))
-    assert [*names.values()] == ["accuracy", "metric.cost", "metric.num_parameters"]

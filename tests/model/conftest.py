@@ -1,6 +1,7 @@
 """Configurations, generated data and tasks that the model's tests share."""
 
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,22 +63,22 @@ def one_thread():
     torch.set_num_threads(1)
 
 
+def task_of(folder, config, size=200, **task):
+    """Return a task of a configuration: the first examples are prepared in the folder and split four to one."""
+    indices = list(range(objective.describe_data(config)["size"]))
+    random.Random(0).shuffle(indices)
+    indices = indices[:size]
+    objective.prepare_data(config, indices, f"{folder}/data")
+    cut = len(indices) * 4 // 5
+    hidden = config | {"data": config["data"] | dict.fromkeys(("path", "train", "validation", "test"))}
+    settings = {"metric": "loss", "direction": "minimize", "amount": None, "checkpoint_dir": None, "seed": 7}
+    parts = {"train": list(range(cut)), "validation": list(range(cut, len(indices)))}
+    return {"config": hidden, "data_dir": f"{folder}/data", "threads": 1} | settings | parts | task
+
+
 @pytest.fixture
 def fold(tmp_path):
-    """Make a task from a configuration: the first examples are prepared and split four to one."""
-
-    def make(config, size=200, **task):
-        indices = list(range(objective.describe_data(config)["size"]))
-        random.Random(0).shuffle(indices)
-        indices = indices[:size]
-        objective.prepare_data(config, indices, str(tmp_path / "data"))
-        cut = len(indices) * 4 // 5
-        hidden = config | {"data": config["data"] | dict.fromkeys(("path", "train", "validation", "test"))}
-        settings = {"metric": "loss", "direction": "minimize", "amount": None, "checkpoint_dir": None, "seed": 7}
-        parts = {"train": list(range(cut)), "validation": list(range(cut, len(indices)))}
-        return {"config": hidden, "data_dir": str(tmp_path / "data"), "threads": 1} | settings | parts | task
-
-    return make
+    return partial(task_of, tmp_path)
 
 
 @pytest.fixture

@@ -78,13 +78,6 @@ def test_packing_changes_no_pooled_vector(pooling):
     packed_equals_padded(*build("text_classification", model__pooling=pooling)[1:])
 
 
-def test_only_one_side_of_a_pair_may_differ_in_length():
-    _, task, _, network = build("translation")
-    for texts in ([("a cat", "the cat sat"), ("a dog", "dog")], [("a", "the cat"), ("the dog sat", "a mat")]):
-        encoded = task.encode([{"source": source, "target": target} for source, target in texts])
-        packed_equals_padded(task, encoded, network)
-
-
 @PACKED
 def test_no_layer_computes_padding_of_a_packed_batch_and_its_step_never_waits_for_the_device(data):
     config, task, encoded, network = build(data, training__batching="packed", training__clip_norm=1.0)

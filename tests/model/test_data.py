@@ -2,9 +2,7 @@
 
 import functools
 import gzip
-import itertools
 import json
-import math
 
 import pytest
 from hypothesis import given
@@ -15,10 +13,8 @@ from model.config.whole import parse
 from model.data.readers.source import read_examples
 from model.data.tokens.subwords import RESERVED, ByteSubwords
 from model.data.tokens.tokens import learn_tokens, tokens_from_dict
-from model.data.tokens.unknown import UnknownTokens
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN, Vocabulary
 from model.errors import DataError
-from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
 from tests.model.conftest import compose, of, small
@@ -190,34 +186,6 @@ def test_byte_level_subwords_give_every_text_back(text, lowercase):
     assert lowercase or tokens.normalize(text) == text
     assert all(number >= len(SPECIAL) for number in numbers)
     assert tokens.names(tokens.encode("the cat")) == ["the", "Ġ", "c", "at"]  # GPT-2's letter for a blank
-
-
-def test_a_text_is_read_as_subwords_of_which_none_is_unknown():
-    config = small("language_modelling", **of("data", {"tokens": "subwords", "max_size": 270, "path": "a.txt"}))
-    items = [{"text": f"the {number % 7} cats sat on the mat\n"} for number in range(60)]
-    task = LanguageModelling.learn(parse(config), items, range(40))
-    assert len(task.vocabulary) <= 270 + len(SPECIAL)
-    lines = [*items[40:], {"text": "ein Mäuschen 猫\n"}]
-    data, text = task.encode(lines), "".join(line["text"] for line in lines)
-    stream = data.blocks.flat.tolist()
-    assert task.vocabulary.decode(stream) == text
-    assert len(stream) < len(text) / 2
-    assert data.bytes_per_token * len(stream) == pytest.approx(len(text.encode()))
-    assert data.unknown_bits == 0.0
-
-
-@pytest.mark.parametrize("texts", [["ab ab bc", "a a"], ["ab cc aab", "dd ab dd"], ["aa aa", ""]])
-@pytest.mark.parametrize("unit", ["characters", "words"])
-@pytest.mark.parametrize("min_count", [1, 2])
-def test_the_tokens_that_an_unknown_one_may_be_have_probabilities_that_sum_to_one_at_most(texts, unit, min_count):
-    """So that reading more symbols as unknown lowers the bits of no text."""
-    vocabulary = Vocabulary.learn(texts, unit=unit, lowercase=False, min_count=min_count, max_size=None)
-    unknown = UnknownTokens.learn(texts, vocabulary)
-    longest = 1 if unit == "characters" else 4
-    products = (itertools.product("abcdÄ", repeat=length) for length in range(1, longest + 1))
-    tokens = {"".join(letters) for letters in itertools.chain(*products)}
-    others = {*unknown.left_out, *tokens} - set(vocabulary.tokens)
-    assert 0 < math.fsum(2 ** -unknown.bits(token) for token in others) <= 1
 
 
 def test_a_word_to_tag_is_known_by_itself_its_ending_and_its_capital():

@@ -16,9 +16,8 @@ from model.data.batches import Ragged
 from model.data.tokens.vocabulary import UNKNOWN
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.metrics import accuracy, macro_f1
-from model.tasks.sequence_metrics import edit_distance, exact_match, token_error_rate
+from model.tasks.sequence_metrics import exact_match, token_error_rate
 from model.tasks.sequence_to_sequence import MeasuredPairs, Pairs, SequenceToSequence
-from model.tasks.units import counted_in
 from tests.model.conftest import compose, of, small
 
 
@@ -35,14 +34,6 @@ def test_a_label_that_the_model_does_not_know_counts_as_wrong():
     predicted, target = torch.tensor([0, 1]), torch.tensor([0, 2])
     assert accuracy(predicted, target) == 0.5
     assert macro_f1(predicted, target, num_classes=2) == pytest.approx(1 / 3)
-
-
-@given(*[st.lists(st.sampled_from("ab"), max_size=6)] * 3)
-def test_edit_distance_is_a_metric(one, other, third):
-    distance = edit_distance(one, other)
-    assert (distance == 0) == (one == other)
-    assert distance == edit_distance(other, one) <= max(len(one), len(other))
-    assert distance <= edit_distance(one, third) + edit_distance(third, other)
 
 
 def test_the_error_of_a_token_is_counted_once_also_of_an_unknown_word():
@@ -171,13 +162,3 @@ def test_metrics_say_which_settings_change_what_they_are_counted_in(data, given,
     ours, its = (objective.describe_method(each) for each in (config, config | {"data": config["data"] | given}))
     units = [method["counted_in"] for method in (ours, its)]
     assert {name for name in units[0] if units[0][name]["depends_on"] != units[1][name]["depends_on"]} == names
-
-
-def test_bits_are_the_same_under_all_tokens_that_give_every_text_back():
-    text = "Two  words,\tÉ and\nmore "
-    for unit in ("words", "characters", "subwords"):
-        config = parse(small("language_modelling", **of("data", {"tokens": unit, "path": "a.txt", "max_size": 300})))
-        tokens = LanguageModelling.learn(config, [{"text": text}], [0]).vocabulary
-        gives_back = tokens.decode(tokens.encode(text)) == text
-        for metric in ("bits_per_character", "bits_per_byte"):
-            assert gives_back is (unit in counted_in(config)[metric]["alike"]["data.tokens"]), unit

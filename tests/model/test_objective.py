@@ -49,15 +49,6 @@ def test_the_result_is_the_best_evaluation_and_the_first_of_equal_ones(fold, met
     assert result["best_epoch"] == 1 + values.index(best(values))
 
 
-def test_by_a_metric_of_no_prediction_the_best_evaluation_is_that_of_the_tasks_first(fold):
-    task = fold(small(training__epochs=4, training__lr=0.05, training__patience=2, training__schedule="plateau"))
-    expected = run(task | {"metric": "accuracy", **MAXIMIZE})
-    for metric in ("parameters", "examples_per_second"):
-        assert run(task | {"metric": metric}) == expected
-    with pytest.raises(ValueError, match=r"metric: .*accuracy, macro_f1, loss, parameters, cost_per_e.*'bleu'"):
-        run(task | {"metric": "bleu"})
-
-
 @pytest.mark.slow
 def test_the_same_task_gives_the_same_bits_again_after_others_and_in_another_process(fold, tmp_path):
     task = fold(small(), checkpoint_dir=str(tmp_path / "a"))

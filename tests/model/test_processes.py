@@ -77,26 +77,6 @@ def test_processes_that_a_signal_ends_save_their_state_and_another_number_of_the
     assert losses(points) == pytest.approx(losses(alone), rel=1e-5)
 
 
-@pytest.mark.parametrize(("every", "steps"), [(10, (9, 10, 20)), (30, (20,))])
-def test_a_notice_at_any_step_costs_no_evaluation(fold, tmp_path, monkeypatch, every, steps):
-    """Also where an evaluation is due after the step, where it is the last, and where both are so."""
-    settings = {"evaluate_every_steps": every, "patience": None, "max_steps": 20, "epochs": 6, "batch_size": 16}
-    task = fold(small(**of("training", settings)))
-    undisturbed = run(task)
-
-    def end(_self):
-        raise KeyboardInterrupt
-
-    for step in steps:
-        resumable = task | {"resume_dir": str(tmp_path / f"state{step}")}
-        with monkeypatch.context() as notice:
-            notice.setattr(Processes, "must_end", lambda _self, now, _device, step=step: now == step)
-            notice.setattr(Processes, "end", end)
-            with pytest.raises(KeyboardInterrupt):
-                run(resumable)
-        assert run(resumable) == undisturbed
-
-
 def test_one_process_joins_nobody_whatever_its_environment_says(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "2222"}.items():

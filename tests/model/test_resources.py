@@ -8,13 +8,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from model import objective
 from model.checkpoint import WEIGHTS
 from model.config.whole import parse
-from model.cost import cost_per_example, work_of
+from model.cost import work_of
 from model.networks.encoder_decoder import EncoderDecoder
 from model.networks.language_model import LanguageModel
 from model.tasks.choose import TASKS
 from model.tasks.resources import MEASURED, RESOURCES
 from model.training.speed import Speed, operations_per_token, peak_of
-from tests.model.conftest import compose, of, run, small
+from tests.model.conftest import of, run, small
 
 COUNTED = ("parameters", "cost_per_example", "model_bytes")
 LENGTH, VOCABULARY = 20, 40
@@ -50,22 +50,6 @@ def test_products_are_those_that_torch_counts_in_a_forward_pass(data, family, se
     with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
         network(*inputs)
     assert 2 * LENGTH * work_of(config, LENGTH, VOCABULARY).products == counter.get_total_flops()
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"max_size": 500}, 500),
-        ({"max_size": 500, "tokens": "characters"}, 70),
-        ({"max_size": 500, "target_tokens": "blanks"}, 70),
-        ({"max_size": 50, "tokens": "characters"}, 50),
-    ],
-)
-def test_the_head_is_counted_over_what_is_known_of_the_vocabulary(settings, expected):
-    def cost(size, **data):
-        return cost_per_example(parse(compose("translation", training__cost_vocabulary=size, **of("data", data))))
-
-    assert cost(70, **settings) == cost(expected, max_size=None, tokens="words")
 
 
 def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_and_splits(fold, tmp_path):

@@ -1,21 +1,18 @@
-"""The trainer: running means, plateaus, evaluations, precision, device, random numbers and compiled networks."""
+"""The trainer: running means, plateaus, evaluations, precision, device and compiled networks."""
 
 import os
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo import config as dynamo
 from torch._dynamo.testing import CompileCounter
-from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.tasks import cross_entropy
 from model.training.device import choose_device
 from model.training.numerics import numerics, precision_on
-from model.training.randomness import Randomness
 from model.training.schedule import ReplayedPlateaus
 from model.training.train import Goal
 from tests.model.conftest import of, run, small
@@ -113,22 +110,6 @@ def test_a_gpu_that_is_not_there_is_named():
         choose_device("cuda")
 
 
-def draws(randomness):
-    with randomness.use():
-        return torch.rand(3).tolist()
-
-
-def test_random_numbers_saved_next_to_gpus_continue_without_one_and_the_processs_own_go_on():
-    torch.manual_seed(5)
-    expected = torch.rand(2).tolist()
-    torch.manual_seed(5)
-    saved = Randomness(3, CPU)
-    restored = Randomness(4, CPU)
-    restored.restore(saved.state() | {"cuda0": torch.zeros(16, dtype=torch.uint8)})
-    assert draws(restored) == draws(saved)
-    assert torch.rand(2).tolist() == expected
-
-
 COMPILE = torch.compile
 
 
@@ -173,21 +154,6 @@ def test_a_compiled_network_of_any_family_takes_batches_of_any_size_and_chunks_o
         batches = (torch.arange(4), torch.tensor([3, 0, 1]) if batching == "packed" else torch.arange(4))
         losses.append([float(update([indices], 0.01)[0]) for indices in batches])
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
-
-
-def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fold, tmp_path, monkeypatch):
-    """torch takes any library of the right name for complete: one without bytes, which a killed linker leaves, too."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "shared"))
-    used = set()
-    monkeypatch.setattr(torch, "compile", lambda forward, **_: used.add((os.getpid(), Path(cache_dir()))) or forward)
-    task = fold(small(training__compile=True, training__epochs=1))
-    for process in (-1, -1, -2):
-        monkeypatch.setattr(os, "getpid", lambda process=process: process)
-        run(task)
-    assert len(used) == len({folder for _, folder in used}) == 2
-    assert all(tmp_path / "shared" in folder.parents for _, folder in used)
-    # They would be shared by all processes in yet another folder.
-    assert os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] == "0"
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from model.attention_maps import store_weights
 from model.config.whole import parse
 from model.errors import SequenceTooLongError
 from model.networks.bodies import Source
-from model.networks.classifier import Classifier
 from model.networks.transformer.attention import MultiHeadAttention
 from model.networks.transformer.positions import (
     LearnedPositions,
@@ -133,14 +132,3 @@ def test_sinusoidal_positions_are_those_of_the_paper_and_grow_with_the_sequence(
 def test_a_sequence_past_the_learned_positions_is_refused_with_both_lengths():
     with pytest.raises(SequenceTooLongError, match=r"at most 8 tokens.*given 9"):
         LearnedPositions(8, 4)(torch.zeros(1, 9, 4))
-
-
-@pytest.mark.parametrize("positions", ["none", "sinusoidal", "learned", "rotary", "alibi"])
-def test_the_order_of_tokens_matters_to_an_encoder_unless_it_has_no_positions(positions):
-    torch.manual_seed(0)
-    config = parse(small(model__positions=positions, model__dropout=0.0)).model
-    network = Classifier(config, num_classes=3, max_length=20, vocabulary_size=11).eval()
-    tokens, order = torch.randint(11, (2, 9)), torch.randperm(9)
-    encoded = network.encoder(network.embedding(tokens), None)
-    shuffled = network.encoder(network.embedding(tokens[:, order]), None)
-    assert torch.allclose(encoded[:, order], shuffled, atol=1e-5) == (positions == "none")

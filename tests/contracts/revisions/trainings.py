@@ -8,19 +8,15 @@ from pathlib import Path
 import torch
 
 from model import objective
-from tests.model.conftest import MEASURED, compose
+from model.config.whole import SHAPE_OF_DATA
+from tests.model.conftest import of, small, task_of
+from tests.model.conftest import run as train
 
 _SIZES = {
-    "transformer": {"num_layers": 1, "num_heads": 2, "d_model": 16, "feed_forward_width": 24},
-    "recurrent": {"d_model": 16, "hidden_width": 16},
-    "convolutional": {"d_model": 16, "filters": 12, "num_layers": 2},
+    "transformer": {"model__feed_forward_width": 24},
+    "recurrent": {},
+    "convolutional": {"model__num_layers": 2},
 }
-_FILES = {
-    "encoder": ("digits", "text_classification", "tagging"),
-    "decoder": ("language_modelling",),
-    "encoder_decoder": ("generated", "translation"),
-}
-_MODEL = {"transformer": "", "recurrent": "recurrent_", "convolutional": "convolutional_"}
 _WORDS = ["the", "film", "was", "a", "very", "good", "bad", "tale", "of", "two", "odd", "cats", "and", "one", "dog"]
 _WORDS += ["who", "ran"]
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad", "rmsprop", "muon")
@@ -28,19 +24,16 @@ OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad", "rmsprop", "muon")
 
 def case(data="digits", family="transformer", size=80, task=None, **keys):
     """Return what a training is made of: its data, how many examples, keys of its configuration, and of its task."""
-    shape = next(shape for shape, kinds in _FILES.items() if data in kinds)
-    sizes = {f"model__{key}": value for key, value in _SIZES[family].items()}
     # The references were written with these numbers of cost.
     cost = {"training__cost_number": 200.0, "training__cost_step": 3e7}
-    keys = sizes | cost | {"training__epochs": 2, "training__batch_size": 16} | keys
-    return {"data": data, "model": f"{_MODEL[family]}{shape}", "size": size, "keys": keys, "task": task or {}}
+    keys = _SIZES[family] | cost | {"training__batch_size": 16} | keys
+    return {"data": data, "family": family, "size": size, "keys": keys, "task": task or {}}
 
 
 def all_cases():
     """Return trainings by name."""
     text = "language_modelling"
-    kinds = [data for each in _FILES.values() for data in each]
-    cases = {f"{data}, {family}": case(data, family) for family in _SIZES for data in kinds}
+    cases = {f"{data}, {family}": case(data, family) for family in _SIZES for data in SHAPE_OF_DATA}
     cases |= {f"optimizer {name}": case(training__optimizer=name) for name in OPTIMIZERS}
     for name, family in itertools.product(("sgd", "muon"), ("recurrent", "convolutional")):
         cases[f"optimizer {name}, {family}"] = case("generated", family, training__optimizer=name)
@@ -108,41 +101,20 @@ def run(made):
     """Train, and return the points of the curve and the result."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        data = made["data"]
-        files = {} if data in ("digits", "generated") else _texts(data, folder)
-        few = {"data__num_examples": 120, "data__num_symbols": 12, "data__max_length": 6} if data == "generated" else {}
-        if made["keys"].get("data__task") == "modular_addition":
-            few |= {"data__min_length": 2, "data__max_length": 2}
-        config = compose(data, made["model"], **files, **few, **made["keys"])
-        indices = list(range(objective.describe_data(config)["size"]))
-        random.Random(0).shuffle(indices)
-        indices = indices[: made["size"]]
-        objective.prepare_data(config, indices, f"{folder}/data")
-        hidden = config | {"data": config["data"] | dict.fromkeys(("path", "train", "validation", "test"))}
-        cut = len(indices) * 4 // 5
-        task = {
-            "config": hidden, "data_dir": f"{folder}/data", "threads": 1, "metric": "loss", "direction": "minimize",
-            "amount": None, "checkpoint_dir": None, "seed": 7,
-            "train": list(range(cut)), "validation": list(range(cut, len(indices))),
-        }  # fmt: skip
+        data, keys = made["data"], made["keys"]
+        if data == "generated":
+            few = {"num_examples": 120, "num_symbols": 12, "max_length": 6}
+            few |= {"min_length": 2, "max_length": 2} if keys.get("data__task") == "modular_addition" else {}
+            keys = of("data", few) | keys
+        elif data != "digits":
+            keys = _texts(data, folder) | keys
+        task = task_of(folder, small(data, made["family"], **keys), made["size"])
         task |= {key: value for key, value in made["task"].items() if key != "resume"}
-        cost = {"unit": objective.describe_cost(hidden)}
+        cost = {"unit": objective.describe_cost(task["config"])}
         if made["task"].get("resume"):
             # Stopped after one epoch, and continued from its state.
             task |= {"resume_dir": f"{folder}/state"}
-            _numbers(task | {"amount": 1})
+            train(task | {"amount": 1})
             task |= {"trained": 1}
-        return _numbers(task) | {"cost": cost}
-
-
-def _numbers(task):
-    steps, points = objective.run_fold(task), []
-    while True:
-        try:
-            points.append(_own(next(steps)))
-        except StopIteration as stop:
-            return {"curve": points, "result": _own(stop.value)}
-
-
-def _own(point):
-    return {name: value for name, value in point.items() if name not in MEASURED}
+        curve, result = train(task)
+        return {"curve": curve, "result": result, "cost": cost}

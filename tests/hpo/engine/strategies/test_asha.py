@@ -2,13 +2,11 @@
 
 import random
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.engine.strategies import make_strategy
-from hpo.trials.fronts import best_first
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
@@ -87,18 +85,12 @@ def test_trainings_that_report_at_different_places_compare_at_the_last_that_all_
     assert found == expected if expected else found[1:] == (7, None, 0)
 
 
-TWO, LIMITS = {"loss": "minimize", "size": "minimize"}, (Limit("size", 0.6),)
-GOALS = {"one": LOSS, "limited": Goal(LOSS.metrics, LIMITS), "two": Goal(TWO), "two limited": Goal(TWO, LIMITS)}
+LIMITED = Goal(LOSS.metrics, (Limit("size", 0.6),))
 
 
 def in_order(rung):
-    """Return the trials of a rung, the best first: by fronts within the limits, then of least excess, failures last."""
-    by_one = sorted(rung, key=lambda trial: (trial.state != "complete", trial.excess, trial.loss, trial.number))
-    kept = sorted((trial for trial in rung if trial.keeps_limits), key=lambda trial: trial.number)
-    if not any(trial.other_losses for trial in kept):
-        return by_one
-    order = best_first(np.array([trial.losses for trial in kept]))
-    return [*(kept[place] for place in order), *(trial for trial in by_one if not trial.keeps_limits)]
+    """Return the trials of a rung, the best first: within the limits, then of least excess, failures last."""
+    return sorted(rung, key=lambda trial: (trial.state != "complete", trial.excess, trial.loss, trial.number))
 
 
 def written_out(settings, known, pending):
@@ -112,7 +104,7 @@ def written_out(settings, known, pending):
     return None
 
 
-@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("goal", [LOSS, LIMITED], ids=["one", "limited"])
 @settings(max_examples=8)
 @given(seed=st.integers(0, 9999), noise=st.sampled_from([0.0, 0.1, 1.0]), eta=st.integers(2, 3))
 def test_the_trials_that_go_on_are_those_of_a_written_out_search(goal, seed, noise, eta):
@@ -129,4 +121,4 @@ def test_the_trials_that_go_on_are_those_of_a_written_out_search(goal, seed, noi
             loss, size = of_point.random() + noise * rng.random(), of_point.random()
             values = None if rng.random() < 0.1 else {"loss": round(loss, 2), "size": round(size, 1)}
             fields = {"amount": trial.amount, "continues": trial.continues, "trained": trial.trained}
-            known = known.extended([ended(trial.number, trial.point, values, GOALS[goal], **fields)])
+            known = known.extended([ended(trial.number, trial.point, values, goal, **fields)])

@@ -15,33 +15,9 @@ PLANE = space_from_dict({"a": [*range(40)], "b": [*range(40)]})
 RANGE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
 
 
-class Proposing:
-    """Proposes an untried point at its first call, the same point at all others."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def __call__(self):
-        self.calls += 1
-        return {"a": 0, "b": 0}
-
-
-def untried(tried, count, propose):
-    points = draw_untried(PLANE, np.random.default_rng(0), tried, count, propose)
-    assert len({point_key(point) for point in points}) == len(points)
-    return points
-
-
-def test_a_proposal_that_finds_nothing_new_is_not_asked_again_in_the_same_round():
-    propose = Proposing()
-    assert len(untried((), 200, propose)) == 200
-    # One success, and then a bounded number of vain calls, not 64 for each of the other 199 points.
-    assert propose.calls < 5 * 200
-
-
 def test_untried_points_are_all_found_however_few_are_left():
     tried = [point_key(point) for point in PLANE.points()][:-3]
-    points = untried(tried, 10, Proposing())
+    points = draw_untried(PLANE, np.random.default_rng(0), tried, 10, lambda: {"a": 0, "b": 0})
     assert sorted((p["a"], p["b"]) for p in points) == [(39, 37), (39, 38), (39, 39)]
 
 

@@ -9,7 +9,6 @@ from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.trial import Trial
 from tests.hpo.engine.made import history_of
 from tests.studies import shipped
 
@@ -90,19 +89,6 @@ def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_fo
     assert Preselection(space).most_promising(history, [], candidates, 2) == [candidates[1], candidates[3]]
     equal = history_of(points, [1.0] * len(points))
     assert Preselection(space).most_promising(equal, [], candidates, 2) == candidates[:2]
-
-
-def test_candidates_near_pending_points_count_for_less():
-    space = space_from_dict({"a": [*range(33)], "b": {"choices": ["x", "y"]}})
-    plain, spreads = Preselection(space), Preselection(space, penalizes_pending=True)
-    history = history_of([{"a": 16, "b": "x"}, {"a": 0, "b": "x"}], [0.0, 1.0])
-    near, far, other = {"a": 15, "b": "x"}, {"a": 9, "b": "x"}, {"a": 14, "b": "y"}
-    next_to, elsewhere = [Trial(2, 0, {"a": 14, "b": "x"})], [Trial(2, 0, other)]
-    assert plain.most_promising(history, next_to, [near, far], 2) == [near, far]
-    assert spreads.most_promising(history, next_to, [near, far], 2) == [far, near]
-    assert spreads.most_promising(history, elsewhere, [near, far], 2) == [near, far]
-    # While nothing is known, the farthest first.
-    assert spreads.most_promising(History(), next_to, [near, far, other], 2) == [other, far]
 
 
 def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_most_to_the_front():
