@@ -140,6 +140,12 @@ def test_what_a_task_prints_comes_with_its_end_however_it_ends_without_secrets(c
     assert other["printed"] == ""
 
 
+def test_what_a_task_prints_comes_with_its_reports_too(child, monkeypatch):
+    monkeypatch.setattr("hpo.workers.dispatch.process.child.SECONDS_BETWEEN_LOGS", 0.0)
+    first, *_ = child.run(replace(task(0, "constant").payload, objective="toy_faults:prints_and_reports"), "a call")
+    assert (first["printed"], "outcome" in first) == ("begun\n", False)
+
+
 @pytest.mark.slow("True-2")
 @pytest.mark.parametrize(("is_fresh", "number"), [(False, 1), (True, 2)])
 def test_each_task_has_a_process_of_its_own_where_that_is_set(is_fresh, number):

@@ -166,3 +166,11 @@ def finds_python(task):
     importlib.import_module(task["config"]["imports"])
     yield {"warning": repr(os.environ.get("PYTHONPATH"))}
     return 1.0
+
+
+def prints_and_reports(task):
+    """Print a line before the first report."""
+    sys.stdout.write("begun\n")
+    sys.stdout.flush()
+    yield {"epoch": 1, "score": 1.0}
+    return {"score": 1.0}

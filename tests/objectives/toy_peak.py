@@ -17,14 +17,8 @@ def run_fold(task):
     for epoch in range(done + 1, (task["amount"] or EPOCHS) + 1):
         state.parent.mkdir(parents=True, exist_ok=True)
         state.write_text(str(epoch))
-        _die(task["trial"], epoch, "before the report")
-        place = {"epoch": epoch} if task["config"]["names"] else {}
-        yield {"score": task["config"]["toy"]["lr"] * (1 - abs(epoch - 15) / 30), **place}
-        _die(task["trial"], epoch, "after the report")
-
-
-def _die(trial, epoch, moment):
-    flag = Path("deadly.json")
-    if flag.exists() and json.loads(flag.read_text()) == [trial, epoch, moment]:
-        flag.unlink()
-        os.kill(os.getpid(), signal.SIGKILL)
+        yield {"score": task["config"]["toy"]["lr"] * (1 - abs(epoch - 15) / 30), "epoch": epoch}
+        deadly = Path("deadly.json")
+        if deadly.exists() and json.loads(deadly.read_text()) == [task["trial"], epoch]:
+            deadly.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -15,7 +15,6 @@ from hpo.integrations.optuna import as_sampler
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.cli.commands import hpo as cli
 from tests.hpo.commands.searched import found, note, noted, outcome_of
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
@@ -127,7 +126,7 @@ def test_what_an_objective_suggests_is_its_space():
     assert outcome_of(study).metrics["params"] == 17
 
 
-def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
+def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure():
     def train(trial):
         lr = trial.suggest_float("lr", 0.1, 1.0)
         for step in range(2):
@@ -139,11 +138,7 @@ def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
     study = found(train, space=None, trials=6)
     states = study.trials["state"].tolist()
     assert states == ["stopped" if lr < 0.5 else "complete" for lr in study.trials["lr"]]
-    pruned = states.index("stopped")
-    assert study.trials["score"][pruned] == 0.0
-    _, out, _ = cli(capsys, "show", study.name, "--trial", str(pruned))
-    assert "at point 0 (TrialPruned at line" in out
-    assert "too bad" in out
+    assert study.trials["score"][states.index("stopped")] == 0.0
 
 
 def test_a_closure_and_a_lambda_of_optunas_shape_are_searched():
@@ -156,17 +151,9 @@ def conditional(trial):
     return trial.suggest_float("x", 0, 1) if act == "gelu" else 0.0
 
 
-def looped(trial):
-    return sum(trial.suggest_float(f"x{i}", 0, 1) for i in range(3))
-
-
 def computed(trial):
     high = 3
     return trial.suggest_int("x", 1, high)
-
-
-def passed_on(trial):
-    return computed(trial)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +161,6 @@ def passed_on(trial):
     [
         (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
         (computed, r"^computed\(trial\): .*: its arguments must be plain values.*as_sampler"),
-        (passed_on, r"^passed_on\(trial\): passes 'trial' to other code"),
         (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
         (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
     ],
@@ -188,9 +174,8 @@ def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(obj
 def test_a_given_space_serves_what_is_not_in_the_text():
     space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
     assert set(found(conditional, space=space, trials=4).trials["state"]) == {"complete"}
-    missing, beyond = "is suggested by the function, but the space has only x0", "between 0 and 1, the range in the"
-    errors = found(looped, space={"x0": (0.0, 2.0)}, trials=3).trials["error"]
-    assert all(missing in text or beyond in text for text in errors)
+    failed = found(lambda trial: trial.suggest_float("y", 0, 1), space={"x": (0.0, 2.0)}, trials=1)
+    assert "is suggested by the function, but the space has only x" in failed.trials["error"][0]
 
 
 def make(name, tree=MIXED, seed=0, **changes):
@@ -227,17 +212,12 @@ def in_order(points):
     return [{key: point[key] for key in sorted(point)} for point in points]
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_one_trial_at_a_time_gets_the_trials_of_our_own_search(name):
+@pytest.mark.parametrize(("name", "sign"), [*((name, 1) for name in QUICK), ("evolutionary", -1)])
+def test_one_trial_at_a_time_gets_the_trials_of_our_own_search(name, sign):
     expected = [trial.point for trial in play(make(name), 4, loss_of)][:18]
-    study = optuna.create_study(sampler=as_sampler(make(name)))
-    assert run(study, len(expected)) == in_order(expected)
-
-
-def test_a_larger_score_may_be_the_better_one():
-    expected = [trial.point for trial in play(make("evolutionary"), 3, loss_of)]
-    study = optuna.create_study(sampler=as_sampler(make("evolutionary")), direction="maximize")
-    assert run(study, len(expected), sign=-1) == in_order(expected)
+    direction = "maximize" if sign == -1 else "minimize"
+    study = optuna.create_study(sampler=as_sampler(make(name)), direction=direction)
+    assert run(study, len(expected), sign) == in_order(expected)
 
 
 def test_running_trials_are_left_out_of_the_next_round_and_not_proposed_again():
@@ -288,24 +268,17 @@ def test_trials_that_others_made_are_learned_from():
     assert all(sum(child[key] != value for key, value in best.items()) <= 2 for child in children)
 
 
-WHEN = {"b": {"choices": [1, 2]}, "c": {"values": [1, 2], "when": {"b": 1}}}
 MISTAKES = {
     "an unknown name": (lambda t: t.suggest_int("toy.layer", 1, 5), "'toy.layer', which is not in .*toy.layers"),
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
-    "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
     "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest this hyperparameter"),
-    "a condition that does not hold": (
-        lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2),
-        r"space\.c.*condition of this hyperparameter is not met.*'b': \(1,\)",
-    ),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_objective_at_odds_with_the_space_is_one_clear_error(mistake):
     wrong, message = MISTAKES[mistake]
-    sampled = make("grid", WHEN, order="lexicographic") if "condition" in mistake else make("random")
-    study = optuna.create_study(sampler=as_sampler(sampled))
+    study = optuna.create_study(sampler=as_sampler(make("random")))
     with pytest.raises(SpaceError, match=message):
         study.optimize(wrong, n_trials=4)
 
@@ -342,9 +315,10 @@ def test_a_strategy_of_one_loss_or_of_steps_is_refused(name, directions, says):
 
 
 @pytest.mark.nightly
-def test_the_example_runs():
-    command = [sys.executable, str(REPOSITORY / "examples/optuna_study.py")]
-    assert "40 trials, best" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize(("name", "says"), [("optuna_study", "40 trials, best"), ("ray_tuner", "best loss")])
+def test_the_examples_of_other_tools_run(name, says):
+    command = [sys.executable, str(REPOSITORY / f"examples/{name}.py")]
+    assert says in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_generations_come_to_their_end_with_several_trials_at_once():

@@ -13,7 +13,6 @@ import pytest
 import ray
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from ray import tune
-from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 import hpo
 from hpo.config.keys import flatten
@@ -26,7 +25,7 @@ from hpo.trials.space.peers import of_peer
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from tests.hpo.commands.searched import found, outcome_of
-from tests.studies import REPOSITORY, SPACES, STRATEGIES
+from tests.studies import SPACES, STRATEGIES
 
 LR = {"lr": (0.1, 1.0)}
 
@@ -91,10 +90,8 @@ def test_a_coroutine_is_stopped_at_a_report():
         (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
         (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
         (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
-        (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
         (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
         (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
-        (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
         (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
         (IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
         (CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
@@ -119,23 +116,13 @@ def test_a_dimension_that_no_space_has_is_refused(given, says):
 
 
 OWN_RAY = """
-import argparse
+import sys
 
 import hpo
 import ray
 
 
-def parsed(config):
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--scale", type=float, required=True)
-    return parser.parse_args().scale
-
-
-def fixed(config):
-    return 0.25
-
-
-def search(name, objective=parsed, **given):
+def search(name, objective=lambda config: float(sys.argv[1]), **given):
     given |= {"trials": 2, "direction": "maximize", "settings": {"track": "none"}}
     return hpo.search(objective, {"lr": (0.1, 1.0)}, name=name, **given).trials["score"].tolist()
 
@@ -146,7 +133,7 @@ if __name__ == "__main__":
         assert search(name) == [0.25] * 2
         assert ray.is_initialized()
     # In a task of Ray, the arguments of the process are Ray's.
-    within = ray.remote(num_cpus=1)(lambda: search("within", fixed, progress=False))
+    within = ray.remote(num_cpus=1)(lambda: search("within", lambda config: 0.25, progress=False))
     assert ray.get(within.remote()) == [0.25] * 2
 """
 
@@ -154,8 +141,9 @@ if __name__ == "__main__":
 @pytest.mark.nightly
 def test_a_ray_of_the_users_own_is_used_and_left_alive():
     Path("own_ray.py").write_text(OWN_RAY)
-    command = [sys.executable, "own_ray.py", "--scale", "0.25"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "own_ray.py", "0.25"], capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("using the Ray that this process is connected to; it keeps running afterwards") == 2
     assert done.stdout.count("\n2 workers") == 2
@@ -235,22 +223,14 @@ def test_what_contradicts_the_tuner_is_refused():
     assert searcher.set_search_properties("loss", "min", {"epochs": 3, "nested": {"x": [1, 2]}})
     for metric, constants, says in (
         ("accuracy", {}, "metric: the searcher has 'loss', but the TuneConfig has 'accuracy'"),
-        (["loss", "size"], {}, r"metric: must be the name of one metric, given .*size"),
         (None, {"nested": {"x": tune.uniform(0, 1)}}, "param_space: must have only constants"),
-        (None, {"x": tune.grid_search([1, 2])}, "param_space: must have only constants"),
     ):
         with pytest.raises((ConfigError, SpaceError), match=says):
             searcher.set_search_properties(metric, None, constants)
     with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
         as_searcher(make("random"), "loss", "minimize")
-
-
-def test_metric_and_mode_may_come_from_the_tuner_and_must_come_from_somewhere():
-    search = as_searcher(make("random"))
     with pytest.raises(ConfigError, match="metric, mode: must be given"):
-        search.searcher.suggest("t0")
-    assert search.set_search_properties("loss", "min", {"epochs": 1})
-    assert search.searcher.suggest("t0")
+        as_searcher(make("random")).searcher.suggest("t0")
 
 
 def test_a_paused_trial_that_is_ended_counts_with_its_last_result():
@@ -265,20 +245,13 @@ def test_a_paused_trial_that_is_ended_counts_with_its_last_result():
 
 
 def train(config):
-    start = 0
-    checkpoint = tune.get_checkpoint()
-    if checkpoint:
-        with checkpoint.as_directory() as folder:
-            start = int(Path(folder, "step").read_text())
-    if config["fails_at"] == config["model"]["layers"]:
+    if config["model"]["layers"] == 3:
         raise RuntimeError("no luck")
-    for step in range(start + 1, 5):
-        Path("step").write_text(str(step))
-        loss = (config["x"] - 0.3) ** 2 + config["model"]["layers"] + config["offset"] / step
-        tune.report({"loss": loss}, checkpoint=tune.Checkpoint.from_directory("."))
+    for step in range(1, 5):
+        tune.report({"loss": (config["x"] - 0.3) ** 2 + config["model"]["layers"] + config["offset"] / step})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster():
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
     before = signal.getsignal(signal.SIGINT)
@@ -290,37 +263,22 @@ def cluster():
 
 
 # Ray leaves sockets and files to the garbage collector.
-@pytest.mark.slow("none")
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("scheduler", ["none", "asha", "pbt"])
-def test_a_real_tuner_runs_the_trials_of_our_own_search_and_its_folder_is_read(cluster, tmp_path, scheduler):
-    schedulers = {
-        "none": None,
-        "asha": ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2),
-        "pbt": PopulationBasedTraining(perturbation_interval=2, hyperparam_mutations={"x": tune.uniform(0, 1)}),
-    }
+@pytest.mark.usefixtures("cluster")
+def test_a_real_tuner_runs_the_trials_of_our_own_search_and_its_folder_is_read(tmp_path):
+    def loss_of(point):
+        return None if point["model.layers"] == 3 else (point["x"] - 0.3) ** 2 + point["model.layers"] + 1 / 4
+
     space = {"x": {"low": 0.0, "high": 1.0}, "model": {"layers": [1, 2, 3, 4]}}
     strategy = make("evolutionary_plain", space, population=4, surviving=0.5)
-    config = {"search_alg": as_searcher(strategy, "loss", "min"), "scheduler": schedulers[scheduler]}
-    config |= {"metric": "loss", "mode": "min", "num_samples": 6, "reuse_actors": True}
+    config = {"search_alg": as_searcher(strategy), "metric": "loss", "mode": "min"}
+    config |= {"num_samples": 6, "reuse_actors": True}
     run_config = tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0)
-    fixed = {"offset": 1.0, "fails_at": 3 if scheduler == "none" else None}
+    fixed = {"offset": 1.0}
     tuner = tune.Tuner(train, param_space=fixed, tune_config=tune.TuneConfig(**config), run_config=run_config)
-    results = tuner.fit()
-    assert len(results) == 6
-    if scheduler == "none":
-
-        def loss_of(point):
-            return None if point["model.layers"] == 3 else (point["x"] - 0.3) ** 2 + point["model.layers"] + 1 / 4
-
-        expected = play(strategy, 2, loss_of)[:6]
-        read = read_ray(tmp_path / "run", "loss", "minimize").attempts
-        assert {(attempt.point["x"], attempt.score) for attempt in read} == {(t.point["x"], t.score) for t in expected}
-        assert {"no luck" in str(attempt.error) for attempt in read if attempt.score is None} == {True}
-
-
-@pytest.mark.nightly
-def test_the_example_runs():
-    command = [sys.executable, str(REPOSITORY / "examples/ray_tuner.py")]
-    assert "best loss" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert len(tuner.fit()) == 6
+    expected = play(strategy, 2, loss_of)[:6]
+    read = read_ray(tmp_path / "run", "loss", "minimize").attempts
+    assert {(attempt.point["x"], attempt.score) for attempt in read} == {(t.point["x"], t.score) for t in expected}
+    assert {"no luck" in str(attempt.error) for attempt in read if attempt.score is None} == {True}

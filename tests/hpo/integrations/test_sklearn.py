@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
@@ -57,21 +56,13 @@ def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs(digits):
     assert params(None) == params(2) != params(None, seed=1)
 
 
-def test_without_a_seed_it_searches_all_the_same(digits):
-    for seed in (None, np.random.RandomState(0)):
-        search = HpoSearchCV(SVC(), {"C": hpo.log(1e-2, 1e2)}, trials=2, random_state=seed, cv=2)
-        assert len(search.fit(*digits).cv_results_["params"]) == 2
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
-        ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
         ({"space": []}, r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
-        ({"space": [["C", [1, 2]]]}, "space: must be a dict of parameters, or a list of such"),
         ({"space": [{"C": [1, 2]}, {"C": (1, 2, 3)}]}, "a tuple must be a range"),
         *(({"strategy": name}, "strategy: must be one that fully trains every point") for name in ("asha", "ladder")),
     ],
@@ -111,12 +102,6 @@ def test_a_candidate_whose_fits_all_fail_does_not_end_the_search(strategy):
     assert search.best_params_["gamma"] > 0
 
 
-def test_all_failed_fits_are_told_at_once_at_the_end_as_grid_search_does():
-    with pytest.warns(FitFailedWarning, match=r"2 fits failed out of a total of 6\.") as told:
-        HpoSearchCV(SVC(), {"C": [-1.0, 0.1, 1.0]}, strategy="tpe", trials=3, cv=2).fit(*IRIS)
-    assert sum(issubclass(warning.category, FitFailedWarning) for warning in told) == 1
-
-
 def test_where_all_candidates_fail_the_error_is_scikit_learns():
     with pytest.raises(ValueError, match="All the 6 fits failed") as error:
         HpoSearchCV(SVC(), {"C": [-3.0, -2.0, -1.0]}, strategy="tpe", trials=3, cv=2).fit(*IRIS)
@@ -134,14 +119,8 @@ def test_error_score_raise_raises_at_the_first():
         HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy="tpe", trials=2, cv=2, error_score="raise").fit(*IRIS)
 
 
-def both(estimator, x, y):
-    right = estimator.score(x, y)
-    return {"accuracy": right, "error": 1 - right}
-
-
-@pytest.mark.parametrize("scoring", [["accuracy", "f1_macro"], both])
-def test_several_scores_survive_candidates_that_fail(scoring):
-    space = {"C": [-2.0, -1.0, 0.1, 1.0]}
+def test_several_scores_survive_candidates_that_fail():
+    space, scoring = {"C": [-2.0, -1.0, 0.1, 1.0]}, ["accuracy", "f1_macro"]
     search = HpoSearchCV(SVC(), space, strategy=ORDERED, trials=4, cv=2, scoring=scoring, refit="accuracy").fit(*IRIS)
     assert list(np.isnan(search.cv_results_["mean_test_accuracy"])) == [True, True, False, False]
 
@@ -166,16 +145,13 @@ def test_what_is_no_json_value_is_a_value():
     assert [params["class_weight"] for params in search.cv_results_["params"]] == weights
 
 
-@pytest.mark.quick("evolutionary")
-@pytest.mark.nightly
-@pytest.mark.parametrize("strategy", ["tpe", "evolutionary", "gp"])
-def test_a_list_of_grids(strategy):
+def test_a_list_of_grids():
     grids = [
         {"clf": [SVC()], "clf__C": hpo.log(0.1, 10), "clf__kernel": ["rbf", "linear"]},
         {"clf": [DecisionTreeClassifier(random_state=0)], "clf__max_depth": [1, 2, 3]},
         {"clf": [LogisticRegression()], "scale": [MinMaxScaler(), None]},
     ]
-    search = HpoSearchCV(pipe(), grids, trials=8, strategy=strategy, cv=2).fit(*IRIS)
+    search = HpoSearchCV(pipe(), grids, trials=8, strategy="evolutionary", cv=2).fit(*IRIS)
     for place, params in enumerate(search.cv_results_["params"]):
         grid = next(grid for grid in grids if grid["clf"][0] is params["clf"])
         assert set(params) == set(grid)
@@ -183,13 +159,3 @@ def test_a_list_of_grids(strategy):
             assert search.cv_results_[f"param_{name}"].mask[place] == (name not in grid)
     assert len({type(params["clf"]) for params in search.cv_results_["params"]}) >= 2
     assert search.best_params_ in search.cv_results_["params"]
-
-
-def test_a_list_of_grids_is_searched_whole_by_grid():
-    grids = [{"kernel": ["linear"], "C": [1, 10]}, {"kernel": ["rbf"], "C": [1, 10], "gamma": [0.1, 1.0]}, {}]
-    search = HpoSearchCV(SVC(), grids, trials=50, strategy=ORDERED, cv=2).fit(*IRIS)
-    assert search.cv_results_["params"] == [
-        *({"kernel": "linear", "C": c} for c in (1, 10)),
-        *({"kernel": "rbf", "C": c, "gamma": gamma} for c in (1, 10) for gamma in (0.1, 1.0)),
-        {},
-    ]

@@ -1,11 +1,9 @@
 """What counts as the code of a study: any change of it is noticed, in the study, its functions and each worker."""
 
 import contextlib
-import dataclasses
 import functools
 import importlib
 import inspect
-import pickle
 import subprocess
 import sys
 import types
@@ -20,9 +18,7 @@ from hpo.engine.strategies.random import RandomSearch
 from hpo.study.basis.source_code import describe_code
 from hpo.study.opening import code_of
 from hpo.workers.dispatch.process.child import Child
-from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.objective import Objective
-from hpo.workers.objective.path import origin_of
 from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import digests_of
@@ -43,29 +39,12 @@ def with_member(member):
     return lambda config: Scale.by
 
 
-def with_metaclass(value):
-    class Kind(type):
-        factor = value
-
-    class Scale(metaclass=Kind): ...
-
-    return using(Scale)
-
-
 def with_method(value):
     class Scale:
         def by(self):
             return value
 
     return using(Scale().by)
-
-
-def with_slots(value):
-    @dataclasses.dataclass(slots=True)
-    class Scale:
-        x: int
-
-    return using(Scale(value))
 
 
 def wrapped(value):
@@ -85,9 +64,9 @@ def on_lines_of_their_own(value):
     return functions[value]
 
 
-def typed(text, name="__main__"):
+def typed(text):
     """Return a function of a prompt, of `python -c` or of `exec`, which has no source."""
-    variables = {"__name__": name} if name else {}
+    variables = {"__name__": "__main__"}
     exec(text, variables)
     return variables["score"]
 
@@ -108,19 +87,14 @@ MAKERS = {
     "wrapper": wrapped,
     "attribute": with_member,
     "method": with_method,
-    "cached method": lambda value: with_member(functools.cache(lambda self: value)),
     "static method": lambda value: with_member(staticmethod(lambda: value)),
     "class method": lambda value: with_member(classmethod(functools.lru_cache(lambda cls: value))),
     "cached property": lambda value: with_member(functools.cached_property(lambda self: value)),
     "property": lambda value: with_member(property(lambda self: value)),
-    "metaclass": with_metaclass,
-    "slots": with_slots,
     "lambda on a line of its own": on_lines_of_their_own,
     "typed": lambda value: typed(SCORE.format(value)),
-    "typed for no module": lambda value: typed(SCORE.format(value), None),
     "typed name": lambda value: typed(f"def score(config): return config.{'count' if value == 1 else 'index'}"),
     "typed method": lambda value: typed(f"class A:\n    def by(self): return {value}\ndef score(config): return A()"),
-    "value of a new module": lambda value: new_module(f"by = {value}"),
     "function of a new module": lambda value: new_module(f"def by(): return {value}"),
 }
 
@@ -177,10 +151,6 @@ def test_a_function_has_the_same_hash_in_every_process_and_all_that_it_uses_goes
         outputs.append(done.stdout)
     first, called, again = outputs
     assert (called, again) == ("(8, 7, True)\n", first)
-
-
-def test_a_cached_function_that_a_worker_imports_is_not_copied():
-    assert pickle.loads(dumps(origin_of)) is origin_of
 
 
 @pytest.fixture

@@ -137,20 +137,17 @@ def test_a_line_that_was_cut_off_is_no_report(tmp_path):
     outcome(tmp_path, [None], epochs=3)
     path = tmp_path / "reports.jsonl"
     path.write_text(path.read_text() + '{"point": {"epo')
-    journal = Journal(tmp_path)
-    assert [entry.point["epoch"] for entry in journal.entries] == [1, 2, 3]
-    shutil.rmtree(tmp_path / "state")
-    assert not journal.has_state
+    assert [entry.point["epoch"] for entry in Journal(tmp_path).entries] == [1, 2, 3]
 
 
 @pytest.mark.slow
 def test_after_the_driver_is_killed_within_a_training_a_search_has_the_same_trials(capsys):
-    words = ("search", "objective=toy_peak:run_fold", *TOY, "dispatch=local", "+names=true", "study.trials=9")
+    words = ("search", "objective=toy_peak:run_fold", *TOY, "dispatch=local", "study.trials=9")
     words += ("study.lanes=2", "strategy=asha", "strategy.max_amount=27", "strategy.min_amount=3")
     assert command(capsys, *words)[0] == 0
     undisturbed = rows(Path("runs/toy/trials.csv"))
     shutil.rmtree("runs")
-    Path("deadly.json").write_text(json.dumps([1, 2, "after the report"]))
+    Path("deadly.json").write_text(json.dumps([1, 2]))
     assert command_apart(*words)[0] == -9
     assert not Path("deadly.json").exists()
     assert command(capsys, "resume", "toy")[0] == 0

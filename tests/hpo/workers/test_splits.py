@@ -62,13 +62,6 @@ def test_predefined_splits_are_always_used():
     assert max(open_test_part(without_test, section())) < 180
 
 
-def test_duplicates_across_parts_are_counted():
-    digests = [f"{i:x}" for i in range(200)]
-    digests[199] = digests[0]
-    plan = make_plan(examples(digests=digests, parts={"train": 150, "validation": 20, "test": 30}), section())
-    assert plan.duplicates == {"validation in train": 0, "test in train": 1, "test in validation": 0}
-
-
 REFUSED = [
     (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "must have more than"),
     (examples(labels=["rare"] + ["often"] * 199), section(folds=1), "stratify=false"),
@@ -109,3 +102,10 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
             assert max(payload["train"]) < len(plan.development)
         else:
             assert not test & {*payload["train"], *payload["validation"]}
+
+
+def test_duplicates_across_parts_are_counted():
+    digests = [f"{i:x}" for i in range(200)]
+    digests[199] = digests[0]
+    plan = make_plan(examples(digests=digests, parts={"train": 150, "validation": 20, "test": 30}), section())
+    assert plan.duplicates == {"validation in train": 0, "test in train": 1, "test in validation": 0}

@@ -9,7 +9,6 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 import hpo as toolkit
-from hpo.errors import ConfigError, StudyError
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
 from hpo.study.opening import read_study
@@ -90,7 +89,6 @@ def test_bad_exports_are_one_line(capsys, toy):
         (["toy", "--optuna", TARGET, "--name", "there"], "already has a study 'there'"),
         (["tox", "--optuna", TARGET], "no 'tox'"),
         (["toy", "--optuna", "other.db"], "given other.db; write sqlite:///other.db\n"),
-        (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
         (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
     ):
         err = refused(capsys, "export", *arguments)
@@ -163,17 +161,14 @@ def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
 def test_bad_imports_are_one_line_and_create_nothing(capsys):
     for name in ("old", "older"):
         optuna.create_study(storage="sqlite:///old.db", study_name=name)
-    Path("text.db").write_text("this is no database")
     Path("text.log").write_text("no journal\n{}\n")
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     for arguments, word in (
         (["x", "--optuna", "sqlite:///old.db"], "must name one of the 2 studies"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "odl"], "did you mean 'old'?"),
-        (["x", "--optuna", "sqlite:///text.db"], "cannot open"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "old"], "no complete or failed trial"),
         (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "metric: has no effect with optuna"),
         (["x", "--optuna", "old.db"], "must be the address of a storage, given old.db; write sqlite:///old.db\n"),
-        (["x", "--optuna", "text.log"], "given text.log; write journal://text.log\n"),
         (["x", "--optuna", "journal://none.log"], "there is no file none.log"),
         (["x", "--optuna", "journal://text.log"], "text.log is not an Optuna journal"),
     ):
@@ -215,10 +210,6 @@ def test_a_study_of_several_objectives_is_learned_from_by_all_of_them(capsys, na
     if names:
         other_order = Goal({"size": "minimize", "accuracy": "maximize"})
         assert [trial.loss for trial in read_imports(["mine"], LR, other_order).trials] == [10.0, 11.0]
-    with pytest.raises(ConfigError, match="has the metrics"):
-        read_imports(["mine"], LR, Goal({"accuracy": "maximize"}))
-    with pytest.raises(StudyError, match="has no column 'memory'"):
-        read_imports(["mine"], LR, Goal(BOTH.metrics, (Limit("memory", 1.0),)))
 
 
 @pytest.mark.slow
@@ -239,11 +230,8 @@ def test_several_metrics_are_objectives_limits_are_constraints_and_both_come_bac
     own, back = (read_imports([name], LR, BOTH).trials for name in ("toy", "mine"))
     assert [(t.key, t.state, t.losses) for t in back] == [(t.key, t.state, t.losses) for t in own]
     assert sum(trial.state == "complete" for trial in own) > 5
-    found(two_metrics, trials=3, name="later", limits={"size": 5.0}, settings={"study.imports": "mine"}, **given)
-    limited = Goal(BOTH.metrics, (Limit("size", 5.0),))
-    learned = [read_imports([at], LR, limited).trials for at in ("mine", "runs/later/imports.csv")]
-    assert learned[0] == learned[1]
-    assert {trial.excess > 0 for trial in learned[0]} == {True, False}
+    limited = read_imports(["mine"], LR, Goal(BOTH.metrics, (Limit("size", 5.0),))).trials
+    assert {trial.excess > 0 for trial in limited} == {True, False}
 
 
 @pytest.mark.slow

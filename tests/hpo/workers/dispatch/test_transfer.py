@@ -9,8 +9,7 @@ import pytest
 
 from hpo.errors import DispatchError, StudyError
 from hpo.trials.trial import Outcome
-from hpo.workers.dispatch import code
-from hpo.workers.dispatch.code import Code, code_of, describe, refuse_unlike, staged
+from hpo.workers.dispatch.code import code_of, describe, refuse_unlike, staged
 from hpo.workers.dispatch.transfer import FileTransfer, Node
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.store.disk import DiskStore
@@ -222,26 +221,14 @@ def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_fi
 def test_links_that_leave_the_package_or_the_working_directory_do_not_go(working_directory, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "words.txt").touch()
-    (elsewhere / "other.py").touch()
     Path("pyproject.toml").write_text('[tool.setuptools.package-data]\ntravelling_package = ["*.txt", "*/*.txt"]\n')
     package = Path("travelling_package")
-    (package / "linked.py").symlink_to(elsewhere / "other.py")
     (package / "folder").symlink_to(elsewhere)
     (package / "beside.txt").symlink_to(Path("travelling_other.py").absolute())
     (package / "same.txt").symlink_to("words.txt")
     code = sent(working_directory)
     assert set(code.files) == PACKAGE | {f"{package}/words.txt", f"{package}/same.txt"}
-    assert set(code.links) == {f"{package}/{name}" for name in ("linked.py", "folder/words.txt", "beside.txt")}
-
-
-BROKEN = ["[tool", *(f"[tool.setuptools.package-data]\na = {value}" for value in ('"*"', '["../*"]'))]
-
-
-@pytest.mark.parametrize("text", BROKEN)
-def test_a_declaration_that_cannot_be_read_is_refused(working_directory, text):
-    Path("pyproject.toml").write_text(text)
-    with pytest.raises(DispatchError, match=r"pyproject\.toml: .*package-data must map each|cannot be read"):
-        sent(working_directory)
+    assert set(code.links) == {f"{package}/folder/words.txt", f"{package}/beside.txt"}
 
 
 def test_a_module_goes_with_what_it_imports_and_of_the_toolkits_own_nothing(working_directory):
@@ -252,13 +239,6 @@ def test_a_module_goes_with_what_it_imports_and_of_the_toolkits_own_nothing(work
     assert not folder.exists()
     with staged(code_of(resolve("model.objective:run_fold"), working_directory)) as folder:
         assert folder is None
-
-
-def test_too_much_is_refused_with_the_largest_file(monkeypatch):
-    monkeypatch.setattr(code, "MOST_BYTES", 10)
-    Path("large.py").write_text("x" * 20)
-    with pytest.raises(DispatchError, match=r"move large\.py, the largest file, elsewhere, or do not"):
-        staged(Code({"large.py": Path("large.py")})).__enter__()
 
 
 @pytest.mark.parametrize("name", ["Python", "torch", "hpo", "tests"])
