@@ -140,7 +140,7 @@ def _task_names(recorded: Recorded) -> list[str]:
 
 
 def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[str]:
-    """Return the report's keys with unchecked numbers; where possible, one key for a whole section.
+    """Return the report's keys with unchecked numbers; where possible, one text for a whole section.
 
     Checked are the report's format and the winner's number, the keys of `reported` and `_study_numbers`, most keys of
     `_config_values`, and the numbers and points of the reported trials. Every other key counts as unchecked.
@@ -162,17 +162,21 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
     """Return the keys of the section's parts that have unchecked numbers; an empty list if all numbers are checked.
 
-    Return only the section's key if no number is checked, or if the list would have more than `_MOST_NAMED` keys.
+    Return only the section's key if no number is checked. If some are checked, and the list would have more than
+    `_MOST_NAMED` keys, return a text that names the section.
     """
     numbers = [place for place, value in leaves(part, key) if is_number(value)]
     if not any(place not in checked for place in numbers):
         return []
-    if is_inner or not isinstance(part, Mapping) or not any(place in checked for place in numbers):
+    if not any(place in checked for place in numbers):
         return [key]
+    rest = [f"other numbers of {key}"]
+    if is_inner or not isinstance(part, Mapping):
+        return rest
     inside = [
         name for last, each in part.items() for name in _unchecked_keys(each, f"{key}.{last}", checked, is_inner=True)
     ]
-    return inside if len(inside) <= _MOST_NAMED else [key]
+    return inside if len(inside) <= _MOST_NAMED else rest
 
 
 def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str, float | None]:
