@@ -13,7 +13,7 @@ from hpo.track.projection import open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
 from hpo.track.tracker import MlflowTracker
-from tests.faults.eventful import Eventful
+from tests.faults.test_mlflow import Eventful
 from tests.hpo.report.made_up import trial as made_up_trial
 from tests.studies import shipped, toy_config
 from tests.tracked import assert_shows_the_record, new_store, run, runs_of, tracked_study

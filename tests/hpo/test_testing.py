@@ -117,7 +117,7 @@ def test_a_point_outside_of_the_space_is_said_in_one_line():
 def test_a_name_of_no_strategy_is_refused():
     write()
     for name, says in {
-        "mine:Nothing": "mine:Nothing is no strategy",
+        "mine:Nearst": "mine has no 'Nearst'; did you mean 'Nearest'",
         "no_such_module:Nearest": "strategy: cannot import 'no_such_module'",
         "os:path": "strategy: 'os' is part of Python",
         "evolutoinary": "did you mean 'evolutionary'",
