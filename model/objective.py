@@ -47,7 +47,8 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         `name`, `version` (or None), `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`),
-        `size` (the number of examples), `labels` (one per example, or None), `digests` (one per example), `parts`
+        `size` (the number of examples), `labels` (one per example, or None), `digests` (one per example),
+        `recurring` (the numbers of examples that are no duplicates although others have the same content), `parts`
         (None, or the sizes of the predefined splits), `notes` (lines for the user). Examples are numbered in the order
         train, validation, test.
 
@@ -64,24 +65,16 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "files": [{"path": file.path, "sha256": file.sha256, "bytes": file.size} for file in examples.files],
         "size": len(examples.items),
         "labels": examples.labels,
-        "digests": [*map(digest, _as_duplicates_count(data.name, examples.items))],
+        "digests": [digest(item) for item in examples.items],
+        "recurring": _short_lines(examples.items) if data.name == "language_modelling" else (),
         "parts": examples.parts,
         "notes": (*examples.notes, *notes_of_cut(data, examples)),
     }
 
 
-def _as_duplicates_count(data: str, items: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """Return the examples in the form in which equal examples count as duplicates.
-
-    In running text, each short line gets its number, so that no two short lines are equal: short lines, such as blank
-    lines and names of speakers, occur in every split of a text.
-    """
-    if data != "language_modelling":
-        return items
-    return [
-        item if len(item["text"].strip()) >= _SHORTEST_LINE else {**item, "line": number}
-        for number, item in enumerate(items)
-    ]
+def _short_lines(items: Sequence[dict[str, Any]]) -> list[int]:
+    """Return the numbers of the short lines of running text, such as blank lines, which occur in every split."""
+    return [number for number, item in enumerate(items) if len(item["text"].strip()) < _SHORTEST_LINE]
 
 
 def describe_method(config: dict[str, Any]) -> dict[str, Any]:

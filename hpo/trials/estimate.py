@@ -69,6 +69,9 @@ def bootstrap_interval(
         size: the number of examples.
         drawn_at_once: limits how many numbers are in memory at once.
 
+    Raises:
+        ValueError: `score` does not return one number for each resample.
+
     Source: the percentile bootstrap, Efron & Tibshirani 1993, "An Introduction to the Bootstrap", section 13.3. For
     corpus metrics such as BLEU: Koehn 2004, "Statistical significance tests for machine translation evaluation".
     """
@@ -79,7 +82,10 @@ def bootstrap_interval(
         rows = min(left, max(1, drawn_at_once // size))
         drawn = rng.integers(size, size=(rows, size)) + size * np.arange(rows)[:, np.newaxis]
         counts = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
-        scores.extend(score(counts))
+        of_resamples = np.asarray(score(counts), dtype=np.float64)
+        if of_resamples.shape != (rows,):
+            raise ValueError(f"must return one number for each of {rows} samples, given {of_resamples.shape}")
+        scores.extend(of_resamples)
     low, high = np.quantile(scores, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
     return float(low), float(high)
 

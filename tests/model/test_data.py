@@ -34,6 +34,7 @@ def write(path, content):
     [
         ("a.csv", '"one, two",x\nthree,y\n'),
         ("a.csv", "text;label\none, two;x\nthree;y\n"),
+        ("a.csv", '"one, two";x\nthree;y\n'),
         ("a.csv", '\ufefftext,label\r\n"one, two",x\r\nthree,y\r\n'),
         ("a.csv.gz", 'id,label,sentence\n1,x,"one, two"\n2,y,three\n'),
         ("a.tsv", "one, two\tx\nthree\ty\n"),

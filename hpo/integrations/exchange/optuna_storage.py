@@ -18,10 +18,10 @@ from hpo.study.results.run import StudyRun
 from hpo.study.study import full_amount_of
 from hpo.trials.goal import Goal
 from hpo.trials.places import place_of
-from hpo.trials.record.record import AMOUNTS, LAST, OWN_ATTRIBUTES, Record
+from hpo.trials.record.record import AMOUNTS, LAST, NUMBER, OWN_ATTRIBUTES, ROUND, Record
 from hpo.trials.record.rows import constraint_attributes, directions_of, name_metrics, trials_of_study
 from hpo.trials.record.storage import Stored, open_storage, sqlite_path
-from hpo.trials.space.peers import is_number
+from hpo.trials.reported_values import numbers
 from hpo.trials.trial import Trial
 
 _JOURNAL = "journal://"
@@ -163,6 +163,9 @@ def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> F
         full = full_amount_of(run.config)
         if full is not None and trial.amount is not None and trial.amount < full:
             copied.state = TrialState.PRUNED
+    elif trial.state == "stopped":
+        copied.state = TrialState.PRUNED
+        copied.values = [trial.score] if trial.score is not None and len(goal.metrics) == 1 else None
     if trial.started is not None and trial.ended is not None:
         copied.datetime_start, copied.datetime_complete = map(datetime.fromtimestamp, (trial.started, trial.ended))
     if len(goal.metrics) == 1:
@@ -185,11 +188,8 @@ def _mean_curve(trial: Trial, record: Record, metric: str) -> dict[int, float]:
 
 def _numbers(trial: FrozenTrial) -> dict[str, float]:
     """Return the user attributes of an Optuna trial that are finite numbers, without those that this toolkit writes."""
-    return {
-        name: float(value)
-        for name, value in trial.user_attrs.items()
-        if name not in OWN_ATTRIBUTES and is_number(value) and math.isfinite(value)
-    }
+    own = OWN_ATTRIBUTES if {NUMBER, ROUND} <= trial.user_attrs.keys() else ()
+    return {name: float(value) for name, value in numbers(trial.user_attrs).items() if name not in own}
 
 
 def _open_target(url: str) -> optuna.storages.BaseStorage:

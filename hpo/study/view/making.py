@@ -91,7 +91,7 @@ def view_of(
         retries=sum(each.retry_of is not None for each in untried),
         failures=[*_failures(folder, failed[: -_MOST_FAILURES - 1 : -1])],
         num_failed=len(failed),
-        num_retried=len({trial.number for trial in failed} & {trial.retry_of for trial in complete}),
+        num_retried=_num_retried(run.trials),
         cautions=_cautions(run, status, best, report),
         notes=[*_notes(folder)],
         cost=_cost(report),
@@ -198,6 +198,18 @@ def _running(run: StudyRun, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
             seconds_silent=now - (task.reported or task.started),
             point=task.point,
         )
+
+
+def _num_retried(trials: Sequence[Trial]) -> int:
+    """Return the number of failed trials of which a retry, or a retry of a retry, is complete."""
+    retry_of = {trial.number: trial.retry_of for trial in trials}
+    retried = set[int]()
+    for trial in (trial for trial in trials if trial.state == "complete"):
+        number = trial.retry_of
+        while number is not None:
+            retried.add(number)
+            number = retry_of[number]
+    return len(retried)
 
 
 def _failures(folder: StudyFolder, failed: Iterable[Trial]) -> Iterator[FailureView]:

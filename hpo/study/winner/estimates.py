@@ -1,7 +1,7 @@
 """Confidence intervals of test scores, and of their differences from the default configuration's scores."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,11 +11,12 @@ import numpy.typing as npt
 from hpo.errors import first_line
 from hpo.study.basis.bounds import is_share
 from hpo.trials.estimate import Estimate, bootstrap_interval, wilson_interval
-from hpo.trials.reported_values import number
 
 # The accepted relative difference between a metric and the same metric from its scores by example, which comes from
 # sums in single precision.
 _ROUNDING = 1e-4
+# More numbers than this (examples times numbers of an example) take minutes to resample.
+_MOST_NUMBERS = 20_000_000
 
 Numbers = npt.NDArray[np.float64]
 
@@ -69,7 +70,12 @@ class Sample:
         if (note := next((why for why in found if isinstance(why, str)), None)) is not None:
             return Estimate(value, n=self.size, note=note)
         first, *second = (score for score in found if not isinstance(score, str))
-        low, high = bootstrap_interval(lambda counts: first(counts) - sum(other(counts) for other in second), self.size)
+        try:
+            low, high = bootstrap_interval(
+                lambda counts: first(counts) - sum(other(counts) for other in second), self.size
+            )
+        except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores
+            return Estimate(value, n=self.size, note=f"its function in score_of_sums failed: {first_line(error)}")
         if not math.isfinite(low + high):
             return Estimate(value, n=self.size, note="the metric of some resamples of the examples is not finite")
         if math.isclose(low, high, abs_tol=1e-12):
@@ -88,6 +94,8 @@ class Sample:
         rows, score = _numbers(scored.by_example[name]), scored.of_sums.get(name, _ratio)
         if rows is None or len(rows) != self.size:
             return f"scores_by_example must have finite numbers for each of {self.size:,} examples"
+        if rows.size > _MOST_NUMBERS:
+            return f"a bootstrap over {rows.size:,} numbers would take too long (at most {_MOST_NUMBERS:,})"
         if rows.shape[1] == 1:
             rows = np.hstack([rows, np.ones_like(rows)])
         elif rows.shape[1] > 2 and name not in scored.of_sums:
@@ -103,13 +111,14 @@ class Sample:
 
 def _numbers(listed: Any) -> Numbers | None:
     """Return an array with a row of numbers per example; None if there is no such array."""
-    if not isinstance(listed, Iterable):
+    try:
+        array = np.asarray(listed)
+    except (TypeError, ValueError, RuntimeError):
+        # Rows of different length, or a tensor that numpy cannot read.
         return None
-    rows = [each if isinstance(each, Iterable) and not isinstance(each, str) else [each] for each in listed]
-    numbers = [[*map(number, row)] for row in rows]
-    if len({len(row) for row in numbers}) != 1 or not numbers[0] or any(None in row for row in numbers):
+    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or not array.size or not np.isfinite(array).all():
         return None
-    return np.array(numbers, dtype=np.float64)
+    return array.reshape(len(array), -1).astype(np.float64)
 
 
 def _ratio(sums: Numbers) -> Numbers:

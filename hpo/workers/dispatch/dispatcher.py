@@ -158,6 +158,9 @@ def outcomes(
 ) -> Iterator[tuple[Task, Outcome]]:
     """Run tasks in all slots at the same time. Yield each task with its outcome as soon as the task has finished.
 
+    These trainings have no rule that stops them. So if the objective ends one early (Optuna's `TrialPruned`), the
+    outcome is a failure.
+
     Args:
         dispatcher: runs the tasks.
         tasks: the tasks to run; they are all held in memory.
@@ -178,6 +181,8 @@ def outcomes(
         for report in dispatcher.wait():
             if (outcome := report.settled()) is not None:
                 in_flight, ended = in_flight - 1, ended + 1
+                if outcome.stopped is not None:
+                    outcome = replace(outcome, error=f"stopped {outcome.stopped}", stopped=None, metrics={})
                 yield report.task, outcome
                 show_progress(ended, total)
 

@@ -19,6 +19,8 @@ class Examples:
         labels: the class of each example, for stratified splits and label counts; None = no classes.
         groups: the group of each example. All examples of a group are put into the same split. None = no groups.
         digests: a hash of each example's content, to compute fingerprints and find duplicates; None = unknown.
+        recurring: the numbers of examples whose content occurs again by chance, such as blank lines; they count as no
+            duplicates.
         parts: sizes of the predefined splits `train`, `validation` and `test`. The examples must be in this order. None
             = no splits are predefined.
         name, version, source, licence, files: where the data comes from. Each file has its SHA-256.
@@ -36,6 +38,7 @@ class Examples:
     licence: str | None = None
     files: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
+    recurring: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         for name in ("labels", "groups", "digests"):

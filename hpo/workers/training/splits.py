@@ -189,6 +189,8 @@ def _figures(examples: Examples, indices: Indices) -> dict[str, Any]:
 def _duplicates(examples: Examples, named: Mapping[str, Indices]) -> dict[str, int]:
     if examples.digests is None:
         return {}
+    recurring = set(examples.recurring)
+    named = {name: tuple(i for i in indices if i not in recurring) for name, indices in named.items()}
     contents = {name: {examples.digests[i] for i in indices} for name, indices in named.items()}
     names = list(named)
     return {

@@ -22,6 +22,8 @@ from hpo.workers.training.own_lines import own_run
 from hpo.workers.training.reports import Reports, StateIsAhead
 from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
+_OF_A_GROUP = "the scores by example of several processes are not collected"
+
 Steps = Generator[tuple[str, Any], None, Any]
 
 
@@ -158,6 +160,9 @@ def _trained(
         is_test = payload.test is not None or (payload.fold == FINAL_FOLD and payload.validation)
         if is_test and isinstance(by_example, Mapping):
             functions = of_sums if isinstance(of_sums, Mapping) else {}
+            if payload.processes > 1:
+                # Messages of a group of processes are JSON, which has no functions and no arrays.
+                by_example, functions = dict.fromkeys(by_example, _OF_A_GROUP), {}
             yield "scores_by_example", {"scores_by_example": by_example, "score_of_sums": functions}
         returned = reported_values.flat(returned)
     if counts and isinstance(returned, Mapping):

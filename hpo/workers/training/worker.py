@@ -22,7 +22,7 @@ from hpo.trials.trial import Outcome, loss_of
 from hpo.workers.objective.process_state import Isolation
 from hpo.workers.training.journal import state_of
 from hpo.workers.training.steps import Units, steps_of
-from hpo.workers.training.tasks import Payload
+from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
 Message = dict[str, Any]
 
@@ -107,7 +107,7 @@ def run_task(
             if fault is not None:
                 yield {"machine_fault": excerpt(fault, values)}
                 return
-            if _is_pruned(caught):
+            if _is_pruned(caught) and payload.test is None and payload.fold != FINAL_FOLD:
                 place = f"at point {place_of(curve[-1]):g}" if curve else "before its first report"
                 stopped = f"{place} ({one_line(caught, values)})"
                 metrics = {} if limits.best is None else {clean(payload.metric): limits.best}

@@ -232,8 +232,8 @@ def _delimited_rows(
 def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Iterator[tuple[int, list[str]]]:
     """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields.
 
-    A CSV file that must have several columns, and has no comma but a semicolon in its first line, is read with
-    semicolons between its columns, as spreadsheet programs write it where the comma is the decimal point.
+    The columns of a CSV file are separated by commas. If its first row then has too few columns, but enough of them
+    with semicolons, they are separated by semicolons, as spreadsheet programs write them in some languages.
     """
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
@@ -242,8 +242,7 @@ def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Ite
                 yield line, content.split("\t")
         return
     csv.field_size_limit(2**31 - 1)
-    header = text.lstrip().partition("\n")[0]
-    delimiter = ";" if num_columns > 1 and ";" in header and "," not in header else ","
+    delimiter = next((each for each in ",;" if _num_columns(text, each) >= num_columns), ",")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     line = 1
     while True:
@@ -258,6 +257,15 @@ def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Ite
         if any(field.strip() for field in row):
             yield line, row
         line = reader.line_num + 1
+
+
+def _num_columns(text: str, delimiter: str) -> int:
+    """Return the number of columns in the first row that is not blank; 0 if the row is not valid CSV."""
+    try:
+        rows = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+        return next((len(row) for row in rows if any(field.strip() for field in row)), 0)
+    except csv.Error:
+        return 0
 
 
 def _is_header(first: list[str], columns: Columns) -> bool:

@@ -338,3 +338,17 @@ def test_attributes_stand_beside_metrics_by_name():
     study = found(train, space=None, trials=1, direction=None, metric={"loss": "minimize", "error": "minimize"})
     outcome = outcome_of(study)
     assert (outcome.metrics["params"], outcome.seconds < 60) == (17, True)
+
+
+def test_a_full_training_that_raises_trial_pruned_has_failed_and_the_scores_of_the_search_stay():
+    @hpo.objective(continues=True)
+    def train(config, trial):
+        for epoch in range(trial.trained + 1, trial.amount + 1):
+            if epoch == 3:
+                raise optuna.TrialPruned
+            trial.report(epoch=epoch, score=config["lr"])
+
+    halving = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
+    study = found(train, space={"lr": [0.1, 0.2, 0.3, 0.4]}, strategy=halving, trials=4, direction="maximize")
+    assert study.best.point == {"lr": 0.4}
+    assert set(study.trials["state"]) == {"complete", "stopped"}

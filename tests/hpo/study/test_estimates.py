@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 import hpo
@@ -34,7 +35,7 @@ def test_a_share_has_wilsons_interval_and_scores_by_example_that_of_their_mean()
         assert (found.low, found.high) == pytest.approx((reference.low, reference.high))
         assert (found.value, found.n) == (0.9, 80)
     reference = bootstrap_interval(lambda counts: counts @ np.array(SCORES) / 80, 80)
-    for kind in (list, tuple, np.array):
+    for kind in (list, tuple, np.array, torch.tensor):
         found = known(Sample(80), MEAN, {"score": kind(SCORES)})
         assert (found.low, found.high) == pytest.approx(reference)
         assert found.low < found.value == MEAN["score"] < found.high
@@ -73,8 +74,10 @@ def test_sums_by_example_give_the_interval_of_a_ratio_or_of_any_function_of_them
     both = Scored({"score": value}, {"score": rows}, functions), Scored({"score": value / 2}, {"score": pairs * [1, 2]})
     gain = Sample(80).differences(*both)["score"]
     assert [gain.low, gain.high] == pytest.approx([ratio.low / 2, ratio.high / 2])
-    failing = Scored({"score": value}, {"score": rows}, {"score": lambda sums: sums[9]})
-    assert "its function in score_of_sums failed" in Sample(80).estimates(failing)["score"].note
+    # The first fails for the whole, the second for the samples, the third gives one number for all samples.
+    for function in (lambda sums: sums[9], lambda sums: sums[:, 0] / (720 // (len(sums) == 1)), lambda sums: [value]):
+        failing = Scored({"score": value}, {"score": rows}, {"score": function})
+        assert "score_of_sums failed" in Sample(80).estimates(failing)["score"].note
 
 
 def test_a_difference_is_that_of_the_pairs():
