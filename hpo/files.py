@@ -98,9 +98,9 @@ def copy_tree(
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder in a single step.
+    """Rename a folder to a hidden name, and then delete the folder.
 
-    If the process is killed, the folder is either still complete, or already has a hidden name.
+    If the process is killed, the folder under its old name is either complete or gone.
     """
     aside = folder.with_name(f".{folder.name}-{os.getpid()}")
     # A killed process with the same process id may have left such a folder.

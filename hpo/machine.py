@@ -53,7 +53,7 @@ def machine_fault(error: BaseException, folder: Path | None = None) -> str | Non
 def machine_faults(what: str, path: Path) -> Iterator[None]:
     """Inside the context, turn errors that the machine causes into MachineError; `path` is the file or folder in use.
 
-    `what` begins the message, such as `record: cannot be written`.
+    `what` is the beginning of the error's message, for example `record: cannot be written`.
     """
     try:
         yield

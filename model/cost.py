@@ -76,10 +76,10 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 
     If the number depends on the data, the result is an estimate:
         - Without `data.max_size`, the estimate is `otherwise`.
-        - With `data.max_size`, the estimate for the tokens `words` and `subwords` is `data.max_size`, because a
+        - With `data.max_size` and the tokenization `words` or `subwords`, the estimate is `data.max_size`, because a
           vocabulary usually reaches this size.
-        - With `data.max_size`, the estimate for all other tokens (`characters` and `blanks`) is the smaller of
-          `otherwise` and `data.max_size`.
+        - With `data.max_size` and the tokenization `characters` or `blanks`, the estimate is the smaller of `otherwise`
+          and `data.max_size`.
     """
     if isinstance(data, GeneratedConfig):
         return data.num_symbols
@@ -94,8 +94,9 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
     """Return the work of a forward pass per token. For an encoder-decoder, count a source and a target token together.
 
-    The result counts the same products as torch.utils.flop_counter, but leaves out four layers:
-        - the linear map of `bridge=mlp`, and the head of a classifier, because they run only once per sequence;
+    The result counts the same products as torch.utils.flop_counter, but leaves out these layers:
+        - the linear map of `bridge=mlp`, which runs only once per sequence;
+        - the head of a classifier, which runs only once per sequence;
         - the head of a tagger;
         - the layer that reads rows of numbers.
 
@@ -122,12 +123,12 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     A block has self-attention and a feed-forward network. A decoder with a source also has cross-attention in each
     block.
 
-    `products` counts:
+    The multiplications (`products`) are those of:
         - the projections to queries, keys and values, and the output projection;
         - the scores and weighted sums of attention over `length` tokens;
         - the layers of the feed-forward network.
 
-    `numbers` counts:
+    The values written to memory (`numbers`) are:
         - for each attention: norm, queries, keys, values, weighted sums, output projection, dropout, residual sum; and
           for each head the scores, the masked scores, their softmax and its dropout;
         - for each feed-forward network: the inner layer before the nonlinearity, after it, and after dropout; the gate

@@ -48,8 +48,8 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `name`, `version` (or None), `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`),
         `size` (the number of examples), `labels` (one per example, or None), `digests` (one per example),
-        `recurring` (the numbers of examples that are no duplicates although others have the same content), `parts`
-        (None, or the sizes of the predefined splits), `notes` (lines for the user). Examples are numbered in the order
+        `recurring` (the indices of examples that do not count as duplicates, such as blank lines), `parts` (None, or
+        the sizes of the predefined splits), `notes` (lines for the user). The indices count the examples in the order
         train, validation, test.
 
     Raises:
@@ -73,7 +73,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short_lines(items: Sequence[dict[str, Any]]) -> list[int]:
-    """Return the numbers of the short lines of running text, such as blank lines, which occur in every split."""
+    """Return the positions of short lines in running text. Short lines, such as blank lines, occur in every split."""
     return [number for number, item in enumerate(items) if len(item["text"].strip()) < _SHORTEST_LINE]
 
 
@@ -206,8 +206,8 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
-        the test examples. `scores_by_example` and `score_of_sums` have some of the metrics by example, in ascending
-        order of the example numbers; see `hpo.objective` for both.
+        the test examples. For some metrics, `scores_by_example` has one entry per example, in ascending order of the
+        example numbers. `score_of_sums` has the functions for entries that are rows; see `hpo.objective` for both.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.

@@ -91,7 +91,7 @@ def install(shell: str) -> str:
 
 
 def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
-    """Yield a line for each completion of the last word, in the format of the shell's script.
+    """Yield a line for each completion of the last word, in the format that the shell's completion script reads.
 
     Args:
         shell: one of `SCRIPTS`.

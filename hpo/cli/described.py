@@ -45,7 +45,7 @@ class Parameter:
     def typed(self) -> str:
         """The option as a user types it, such as `--dry-run`; for a positional parameter, the metavar.
 
-        A flag that is on by default has the form `--no-NAME`, unless `word.option` names the flag.
+        If `word.option` is given, return it. Otherwise, a flag that is on by default has the form `--no-NAME`.
         """
         if not self.is_option:
             return self.metavar

@@ -125,7 +125,7 @@ def tell(
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(
-            f"--step: reports trial {trial}'s learning curve, so it needs VALUE or NAME=NUMBER, and no --error"
+            f"--step: adds to trial {trial}'s learning curve; give VALUE or NAME=NUMBER, and leave --error out"
         )
     with _open_briefly(study) as session:
         if step is None:

@@ -205,8 +205,8 @@ def compare(
         for word in what:
             if "=" in word:
                 raise ConfigError(
-                    f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; to compare strategies with this "
-                    f"override, add --strategies"
+                    f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; to compare strategies with the "
+                    f"override '{word}', add --strategies"
                 )
         from hpo.compare.run import run_studies
 
@@ -315,7 +315,7 @@ def compare_strategies(
 
     Raises:
         hpo.HpoError: an argument is not allowed.
-        KeyboardInterrupt: after an interrupt. Finished searches are saved, and the same call continues.
+        KeyboardInterrupt: after an interrupt. Finished searches are saved; the same call continues the comparison.
     """
     if strategies is None or isinstance(strategies, str):
         raise ConfigError(

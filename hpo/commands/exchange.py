@@ -27,7 +27,7 @@ class Synced(Fields):
         reference: the study's name for commands: the name under runs/, or the folder.
         uri: the address of MLflow.
         recorded: how many trials the record has.
-        there: how many trials MLflow has; `null` = MLflow did not receive everything.
+        there: how many trials MLflow has; `null` = unknown, because MLflow did not receive everything.
         missing: files of the report that MLflow does not have.
     """
 
@@ -151,7 +151,7 @@ def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = Non
     for override in overrides:
         if not override.startswith("track."):
             key = override.partition("=")[0]
-            raise ConfigError(f"{key}: has no effect on `hpo sync`; leave it out, or give track.uri=...")
+            raise ConfigError(f"{key}: has no effect on `hpo sync`, which reads only keys of track; leave {key} out")
     changes = ["track.name=mlflow", *overrides, *([] if uri is None else [f"track.uri={uri}"])]
     known = known_study(str(study), changed_config(find_study(str(study)), changes))
     with known.folder.lock():

@@ -70,8 +70,9 @@ def clean(
 
     An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
     of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also keeps
-    its states, and a larger budget continues from them. Without states, `hpo extend` trains from the start. After
-    --states, a larger budget also trains from the start, and may try other points.
+    its states, and a larger budget continues from them. With --states, these states are deleted, too. Then a larger
+    budget trains from the start, and may try other points. `hpo extend` trains from the start if the states are
+    deleted.
 
     Args:
         studies: names under runs/, or folders (default: all).

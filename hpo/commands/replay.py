@@ -123,8 +123,8 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return a study's files, and the configuration of the study's replay.
 
-    Take the keys in `OWN` and the sections in `_OWN_SECTIONS` from the defaults of `hpo search`. Take everything else,
-    and the numbers of threads and processes, from the study. Then apply the overrides.
+    Take the keys in `OWN` and the sections in `_OWN_SECTIONS` from the defaults of `hpo search`, except the numbers of
+    threads and processes. Take these numbers and all other keys from the study. Then apply the overrides.
 
     Raises:
         HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.

@@ -37,7 +37,7 @@ class Reported:
         return "\n".join(str(short_path(path)) for path in self.written)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the study, and the written paths."""
+        """Return the fields of the study's view, and `written`, the paths of the files."""
         return {**self.study.to_dict(), "written": self.written}
 
 
@@ -93,8 +93,7 @@ def report(
         checklist: write the reproducibility checklist, checklist.md.
         latex: write the tables of ranges and of results, tables.tex.
         schema: print the JSON Schema of report.json; this needs no study.
-        said: values of conf/report by key: facts that only you know, and whether the page has figures. The study saves
-            these values.
+        said: values for keys of conf/report, such as `title` or `figures`. The study saves these values.
 
     Returns:
         The paths of the `written` files, and the `page`, report.html.

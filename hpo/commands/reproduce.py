@@ -32,10 +32,10 @@ class Reproduction(Fields):
         is_reproduced: whether all trainings and all numbers of report.json agree with the record.
         tolerance: the largest allowed difference, as a share of the larger of the two values.
         folds: the trained folds; `null` = all.
-        trainings: an entry for each training, with the fields `trial`, `name`, the leading metric as `recorded` and as
-            `reproduced`, `error`, and `holds` (whether the two values agree). If `is_mean` is true, the entry is not a
-            training. Such an entry compares the mean of a metric, other than the leading metric, over all trainings of
-            the trial.
+        trainings: an entry for each compared value, with the fields `trial`, `name`, `recorded`, `reproduced`, `error`,
+            `is_mean`, and `holds` (whether the two values agree). If `is_mean` is false, the value is the leading
+            metric of one training. If `is_mean` is true, it is the mean of another metric over all trainings of the
+            trial.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
@@ -177,7 +177,7 @@ def reproduce(
         folds: only these folds (default: all).
         tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
             machine, else 0.02).
-        uri: MLflow's address, for runs:/RUN_ID.
+        uri: the address of MLflow, if the study is given as runs:/RUN_ID.
         progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
     Returns:

@@ -71,7 +71,7 @@ def resume(
         callbacks: functions `f(study, trial)`, as in `hpo.search`.
         name: copy the study to this name, and continue only the copy, which is a separate study.
         allow_changes: continue although code, data or configuration have changed; the report lists the changes.
-        trust: with a URL: trust the code of a study from another machine; otherwise hpo asks before the code runs.
+        trust: if a URL names a study from another machine, run the study's code without asking first.
 
     Raises:
         hpo.HpoError: the study cannot continue; the message says what to do.
@@ -198,7 +198,7 @@ def extend(
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
     """Return the changes that the caller has given: either a list of overrides, or a dict of values by dotted key.
 
-    Raise ConfigError if both forms are given. New paths in `data` count as values by key.
+    Raise ConfigError if both forms are given. `data`, the new paths of moved data by key, belongs to the second form.
     """
     if overrides and (changes or data):
         raise ConfigError(
@@ -216,7 +216,7 @@ def _run(study: PreparedStudy, progress: Progress, *notes: str) -> "Searched":
 
 
 def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None = None) -> StudyConfig:
-    """Return a study's configuration with these changes; `data` has the new paths of moved data by key."""
+    """Return a study's configuration with `changes` applied; `data` maps keys to the new paths of moved data."""
     if isinstance(changes, Mapping):
         config = config_from_dict(with_settings(at_places(folder.config(), data or {}).to_dict(), changes))
     else:

@@ -71,7 +71,7 @@ class ScaleChecked:
         return "\n".join([head, slopes, self.check.verdict, f"picture: {self.output}"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the check, with the path of the picture as `output`."""
+        """Return the fields of the coordinate check, and `output`, the path of the picture."""
         return {**self.check.to_dict(), "output": self.output}
 
 
@@ -80,11 +80,11 @@ class ScalesTried:
     """The result of a study that trains every value of one hyperparameter at several scales.
 
     Attributes:
-        table: the `key`, its `values`, the `scores` by scale and value, and the `best` value of each scale; the
-            smallest scale is first, and `null` = no score. `moves` is the distance between the best values of the
-            scales. `moves_is` says whether this distance is a `factor`, or a number of `places` in the list of values.
-            `cost` is how much worse the score of another scale becomes, at most, if that scale uses the smallest
-            scale's best value instead of its own. `cost_error` is the standard error of `cost`.
+        table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
+            scale. The smallest scale is first; `null` = no score. `moves` is the largest distance between the best
+            values of two scales. `moves_is` says whether `moves` is a `factor`, or a number of `places` in the list of
+            values. `cost` is the largest loss of score at any other scale if that scale uses the smallest scale's best
+            value instead of its own. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -102,7 +102,7 @@ class ScalesTried:
         return "\n".join([*filter(None, [self._searched.text]), self._text])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view of the study, the table and the verdict."""
+        """Return the fields of the study's view, and two more fields: `table` and `verdict`."""
         return {**self._searched.to_dict(), "table": self.table, "verdict": self.verdict}
 
 

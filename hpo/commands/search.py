@@ -393,7 +393,7 @@ def given_study(
 
 
 def load(name: str | Path) -> "Study":
-    """Return the study with this name under runs/, or in this folder; StudyError if the study does not exist."""
+    """Return the study that has this name under runs/, or this path; StudyError if the study does not exist."""
     from hpo.commands.study import Study
 
     return Study(find_study(str(name)))
@@ -417,7 +417,9 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
 
 
 def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
-    """Return the complete configuration that `hpo search` runs with these overrides: `hpo.compose("data=digits")`.
+    """Return the complete configuration that `hpo search` runs with these overrides.
+
+    Example: `hpo.compose("data=digits")`.
 
     Args:
         overrides: as on the command line: `key=value`, `group=name`.

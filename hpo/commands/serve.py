@@ -167,9 +167,9 @@ class _ServerAddress:
             raise TrackError(f"ui: cannot listen on {place}: {error.strerror or error}; give another --port") from error
 
     def server(self, pages: "Sequence[Page]", at: str = "") -> Server:
-        """Return a `Server` with the address of the first page as `address`, and the other pages as `pages`.
+        """Return a `Server`: `address` is the first page's address, and `pages` has the other pages' addresses.
 
-        `at` is the base address of all pages; empty = the address of this object's host and port.
+        `at` is the base address of all pages; empty = `self.address`.
         """
         base = at or self.address
         redacted = hide_secrets(base, {})

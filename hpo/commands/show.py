@@ -256,7 +256,7 @@ def logs(
     *,
     tail: Annotated[int | None, Word("N")] = None,
 ) -> Logs:
-    """Show the output of a study's trainings; with dispatch=local only the output of Python code is recorded.
+    """Show the output of a study's trainings; with dispatch=local, only the output of Python code is recorded.
 
     Args:
         trial: the trial's number (default: list all trainings with output).

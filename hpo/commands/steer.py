@@ -1,8 +1,9 @@
 """`stop`, `add`, `retry`, a larger budget, and `note`: user actions on a search, even while the search is running.
 
-Before an action takes effect, it is written to the study's record with its time on the study's clock. So the report
-lists the action, and `hpo resume` repeats the action. A replay repeats added points, retries and the stops of single
-trials. `stop --now` and notes are not written to the record: the first is a signal, and notes do not change the search.
+Two actions are not written to the study's record: `stop --now`, which is a signal, and `note`, which does not change
+the search. Every other action is written to the record before the action takes effect, with its time on the study's
+clock. So the report lists these actions, and `hpo resume` repeats them. A replay repeats only added points, retries and
+the stops of single trials.
 """
 
 import os
@@ -159,8 +160,8 @@ def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
 def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
     """Raise the budget of a running search to the budget in a configuration, and return the search's answer.
 
-    Return None if no search is running, or if more than the budget differs between this configuration and the study's
-    configuration. StudyError if the search has just ended.
+    Return None if no search is running. Also return None unless `config` differs from the study's configuration in the
+    budget, and in nothing else. Raise StudyError if the search has just ended.
     """
     if folder.holder() is None:
         return None

@@ -79,8 +79,9 @@ class Study:
 
         An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
         and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also
-        keeps its states, and a larger budget continues from them. Without states, `hpo extend` trains from the start.
-        After --states, a larger budget also trains from the start, and may try other points.
+        keeps its states, and a larger budget continues from them. With --states, these states are deleted, too. Then a
+        larger budget trains from the start, and may try other points. `hpo extend` trains from the start if the states
+        are deleted.
 
         Args:
             dry_run: print the sizes; delete nothing.
@@ -321,7 +322,7 @@ class Study:
             callbacks: functions `f(study, trial)`, as in `hpo.search`.
             name: copy the study to this name, and continue only the copy, which is a separate study.
             allow_changes: continue although code, data or configuration have changed; the report lists the changes.
-            trust: with a URL: trust the code of a study from another machine; otherwise hpo asks before the code runs.
+            trust: if a URL names a study from another machine, run the study's code without asking first.
 
         Raises:
             hpo.HpoError: the study cannot continue; the message says what to do.
@@ -430,7 +431,7 @@ class Study:
             folds: only these folds (default: all).
             tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
                 machine, else 0.02).
-            uri: MLflow's address, for runs:/RUN_ID.
+            uri: the address of MLflow, if the study is given as runs:/RUN_ID.
             progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
         Returns:
@@ -617,8 +618,7 @@ class Study:
             publish: copy into studies/<name>/ the files that other users need.
             checklist: write the reproducibility checklist, checklist.md.
             latex: write the tables of ranges and of results, tables.tex.
-            said: values of conf/report by key: facts that only you know, and whether the page has figures. The study
-                saves these values.
+            said: values for keys of conf/report, such as `title` or `figures`. The study saves these values.
 
         Returns:
             The paths of the `written` files, and the `page`, report.html.
@@ -677,7 +677,7 @@ class Study:
     def watch(self, height: int = 800) -> LivePage:
         """Serve the study's live page in a separate process, and return the page; a notebook shows it in the cell.
 
-        The page follows a search in a thread of this process or in any other process. It changes nothing.
+        The search may run in a thread of this process or in any other process. The page changes nothing.
 
         Args:
             height: the height of the page in the cell, in pixels.
@@ -726,8 +726,8 @@ class SteeredStudy(Study):
         """
         if trial is not None or now:
             raise StudyError(
-                "stop: a callback can only end the whole search, because the progress of a training differs from run "
-                "to run; leave out the arguments `trial` and `now`"
+                "stop: a callback can only end the whole search, because a replay could not stop trainings at the same "
+                "step; leave out the arguments `trial` and `now`"
             )
         self._steering.end()
         return Answer(self.name, "no new trial starts; the search ends after the running ones")

@@ -41,8 +41,8 @@ def ask_for_trust(
     are given, do not ask in these two cases:
 
     - On this machine, the user has run or trusted a study with the same objective, configuration and space.
-    - The objective is part of the toolkit, and the strategy is not a user's class. No configuration contains code,
-      references to environment variables with secrets, or paths outside of the working directory.
+    - All of this is true: the objective is part of the toolkit; the strategy is not a user's class; no configuration
+      contains code, references to environment variables with secrets, or paths outside of the working directory.
 
     Args:
         config: the study's configuration.
@@ -93,7 +93,7 @@ def _code_and_files(
     """Return two lists of texts `KEY=VALUE` from the configuration trees `trees`.
 
     The values in the first list are code, such as a command line. The values in the second list are paths outside of
-    the working directory, without the values of `own_keys`.
+    the working directory. The second list leaves out the keys `own_keys`, whose values this user has given.
     """
     # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys

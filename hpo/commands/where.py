@@ -37,8 +37,8 @@ _SYNTAX = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'str
 def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:
     """Return a function that checks whether a row fits the condition; ConfigError if the condition cannot be read.
 
-    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value. A missing value fits only
-    `=none`, and `!=` with any value but `none`.
+    Operators are =, !=, <, <=, >, >= and ~ (contains). `none` stands for a missing value. A missing value fits two
+    kinds of conditions: `=none`, and `!=VALUE` where VALUE is not `none`.
     """
     try:
         return _check(ast.parse(_as_python(text, fields), mode="eval").body, text, fields)

@@ -102,7 +102,9 @@ class ComparisonPlan:
                 raise StudyError(f"{frozen_path}: the file is not the plan of a comparison; choose another name")
             self._refuse_changes(frozen)
         elif (self.path / "searches.csv").exists():
-            raise StudyError(f"{frozen_path}: the file is missing, but searches.csv exists; choose another name")
+            raise StudyError(
+                f"{frozen_path}: the file is missing, but searches.csv exists; choose another name for the comparison"
+            )
         else:
             folder.make()
             folder.write_function(self.study.objective.pickled)
@@ -179,7 +181,10 @@ def prepare_comparison(
     for key, neutral in _NO_EFFECT.items():
         if given[key] != neutral:
             allowed = "null" if neutral is None else neutral
-            raise ConfigError(f"{key}: has no effect in a comparison, given {given[key]!r}; set it to {allowed}")
+            raise ConfigError(
+                f"{key}: must be {allowed}, because a comparison does not use this key, given {given[key]!r}; "
+                f"set {key}={allowed}"
+            )
     changes = {"study.name": name or f"compare-{config.study.name}"}
     named = config_from_dict(replaced({**config.to_dict(), "strategy": ANY_STRATEGY}, changes))
     study = prepare_study(named.model_copy(update={"secrets": config.secrets}), pickled)

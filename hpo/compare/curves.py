@@ -26,8 +26,8 @@ class FinishedSearch:
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
         losses: the loss of each trial, in the order of the trials' numbers; lower is better. An incomplete trial has an
             infinite loss. In a comparison of strategies, a partly trained trial has the loss that it reached. In a
-            comparison of studies, partly trained trials and trials at smaller scales have infinite losses. Such a
-            comparison also moves trials that were fully trained only after the search to the end.
+            comparison of studies, partly trained trials and trials at smaller scales have infinite losses. In such
+            a comparison, the trials that were fully trained only after the search come last.
         seconds: the training time of each trial, summed over folds and repeats.
         is_partial: whether trials have different amounts (for a study: whether it has scales), so that equal numbers of
             trials are not equal budgets.
@@ -126,7 +126,7 @@ class FinishedSearch:
         return int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
-        """Return how many seconds of training the search has used within a budget."""
+        """Return how many seconds of training the search had used when it reached `budget`, counted in `unit`."""
         return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
 
 
@@ -138,8 +138,8 @@ def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Finis
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
     """Return the mean best score so far over the repeats of a strategy.
 
-    The curve begins when every repeat has a complete trial. Over seconds, the curve ends with the shortest repeat,
-    because a mean over fewer repeats would jump.
+    The curve begins when every repeat has a complete trial. If the unit is seconds, the curve ends where the shortest
+    repeat ends, because a mean over fewer repeats would jump.
 
     Args:
         searches: the repeats.

@@ -117,8 +117,8 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
 
     Args:
         names: the names or folders of the studies.
-        at: budgets in trials at which the studies are compared, in addition to the number of trials of the smallest
-            study. If a study has scales, the seconds of the shortest study replace this number.
+        at: further budgets of the comparison, as numbers of trials. One budget is always compared: the number of
+            trials of the smallest study or, if a study has scales, the seconds of the shortest study.
         optimum: the best possible score; None = unknown.
         name: the name of the comparison; None = a name made from the names of the studies.
 
@@ -147,8 +147,8 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
     """Raise ConfigError if an optimum is given for several metrics."""
     if optimum is not None and len(goal.metrics) > 1:
         raise ConfigError(
-            f"optimum: has no effect with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; the regret "
-            f"is then relative to the best Pareto front, so leave the optimum out"
+            f"optimum: must be left out with several metrics ({', '.join(goal.metrics)}), given {optimum:g}; the "
+            f"regret of several metrics is relative to the best Pareto front"
         )
 
 
@@ -183,7 +183,8 @@ def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatche
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:
     """Return the budgets in seconds at which the searches are compared, the largest first.
 
-    If `has_shortest`, the length of the shortest search is one of them. Raise ConfigError for a longer budget.
+    If `has_shortest`, the length of the shortest search is one of the budgets. Raise ConfigError if any of `seconds` is
+    longer than the shortest search.
     """
     if (longest := max(seconds, default=0.0)) > shortest:
         raise ConfigError(

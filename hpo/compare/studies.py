@@ -1,4 +1,4 @@
-"""Compares existing studies: makes sentences about pairs of studies, and the data of curves or Pareto fronts."""
+"""Compares existing studies: describes pairs of studies in sentences; computes the data of curves or Pareto fronts."""
 
 import itertools
 import math
@@ -278,7 +278,7 @@ def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
 def _pairs(
     group: Sequence[FinishedStudy], loss: Callable[[FinishedStudy], float], are_all: bool
 ) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
-    """Return all pairs of studies if `are_all`. Otherwise, return one pair (study, best study) for each other study."""
+    """Return all pairs of studies if `are_all`; otherwise, a pair (study, best study) for each study but the best."""
     if are_all:
         return itertools.combinations(group, 2)
     best = min(group, key=loss)
@@ -378,7 +378,7 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a sentence for each difference between the first and another study that makes the comparison unfair."""
+    """Yield a sentence for each difference that makes a comparison of the first study with another one unfair."""
     first = studies[0]
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"

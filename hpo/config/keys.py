@@ -142,7 +142,7 @@ def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the objective's own tree from a configuration; this is the inverse of `plain_own`."""
+    """Return the objective's own keys of a configuration as a tree; this is the inverse of `plain_own`."""
     own = {name: branch for name, branch in tree.items() if name not in sections}
     return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
 
@@ -153,8 +153,8 @@ def own_key(key: str) -> str:
 
 
 def typed_key(key: str) -> str:
-    """Return the key to type on a command line to add this key to the objective's own tree.
+    """Return what a user types on a command line to add `key` to the objective's own tree.
 
-    If the key is also the name of a group or a section, the key to type is below `objective_config`.
+    If `key` is also the name of a group or a section, the user types `objective_config.` before `key`.
     """
     return f"{OWN}.{key}" if key in GROUPS or key.partition(".")[0] in SEARCH_SECTIONS else key

@@ -55,7 +55,7 @@ def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str
 def shipped(group: str, name: str) -> dict[str, Any]:
     """Return the shipped configuration `name` of a group; values that refer to other keys are None.
 
-    In place of `${oc.env:NAME,default}`, return the default if the variable is not set, else `${oc.env:NAME}`.
+    A value `${oc.env:NAME,default}` becomes `${oc.env:NAME}` if the variable NAME is set; otherwise `default`.
     """
     values = read_yaml(shipped_dir() / group / f"{name}.yaml")
     return {key: _without_reference(value) for key, value in values.items()}

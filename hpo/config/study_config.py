@@ -109,7 +109,7 @@ class StudyConfig(Section):
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """The values of the objective's own tree by dotted key; a reference to a searched key stays a text."""
+        """The objective's configuration by dotted key; references to searched keys stay text, such as `${lr}`."""
         return flatten(with_values(self.objective_config, self.study.references or {}))
 
 

@@ -60,8 +60,8 @@ class AskAndTell:
     def asked(self, number: int) -> Asked:
         """Return the record's note about an open trial: the time of its `ask`, its place, and its reports.
 
-        The place stands for the number of the trial's worker (see `Asked`). If the record has no note about this trial,
-        return the current time, place 1 and no reports.
+        The record stores the place as the number of the trial's worker (see `Asked`). If the record has no note about
+        this trial, return the current time, place 1 and no reports.
         """
         # The process may have died between opening the trial and writing this note.
         return self._record.asked.get(number) or Asked(time.time(), 1)

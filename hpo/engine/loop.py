@@ -234,7 +234,7 @@ class _Search:
         self._called = self._record.called = replace(self._called, ends=self._num_ended)
 
     def _plan(self) -> None:
-        """Advance the clock, and put the tasks that begin on the clock into the queue for the workers."""
+        """Advance the clock, and put each task that begins at the new time into the workers' queue."""
         self._scheduler.is_out_of_time = self._is_stopping or self._is_late or self._is_ended
         for key in self._scheduler.advance():
             if key in self._running:
@@ -274,7 +274,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the length of the learning curve at which a user's stop ends a task.
+        """Return the number of reports after which a user's stop ends a task.
 
         None = no user has stopped the trial, or the task had ended before the stop.
         """
@@ -376,7 +376,7 @@ def seconds_spent(record: Record) -> float:
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
-    """Return whether a search in free order has ended by `stop_without_gain`, and this limit has not been raised since.
+    """Return whether the limit `stop_without_gain` ended a search with `study.order=free` and was not raised since.
 
     Such an end cannot be computed again, because the record does not say in which order the last trials became known.
     """

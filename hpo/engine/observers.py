@@ -83,9 +83,10 @@ class FirstFailures(Observer):
             self._errors = None
 
     def refuse_more(self) -> None:
-        """Raise StudyError if the first trials all failed with the same error, or a training did not report its metric.
+        """Raise StudyError if the first trials all failed with the same error.
 
-        The search calls this method before it begins more tasks.
+        Also raise StudyError if a training did not report a metric of the study. The search calls this method before it
+        begins more tasks.
         """
         if self._most is None:
             return

@@ -1,4 +1,4 @@
-"""Reads an Optuna study: the proposals for its trials, and its finished trials."""
+"""Reads two things from an Optuna study: the points that a strategy proposed for trials, and the finished trials."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _ROUND = "hpo:round:"
 
 @dataclass(frozen=True)
 class Round:
-    """Points that a strategy has proposed together, for consecutive trials that begin with number `first`.
+    """Points that a strategy has proposed together, for consecutive trials from number `first` on.
 
-    A substitute is the point of a trial for which the strategy had no point yet. A substitute does not count as a round
-    of the strategy, and the strategy does not wait for its result.
+    If the strategy has no point yet for a trial, the trial gets another point, a substitute. A substitute does not
+    count as a round of the strategy, and the strategy does not wait for the substitute's result.
     """
 
     number: int

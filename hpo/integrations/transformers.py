@@ -151,7 +151,7 @@ def _make_scorer(
         if len(values) != len(names):
             raise ValueError(
                 f"compute_objective: must return a value for each of the study's metrics ({', '.join(trial.metrics)}), "
-                f"given {given!r}"
+                f"but it returned {given!r}"
             )
         if known := [name for name in names if name in metrics]:
             raise ValueError(

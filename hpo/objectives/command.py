@@ -80,8 +80,9 @@ def code_files(config: Mapping[str, Any]) -> list[str]:
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys that may be searched, and other facts about the search; see `SearchDescription`.
 
-    The keys are the names in the command or, if the command has `{args}`, any key. If the command has a configuration
-    file, the search starts with the file's default values.
+    If the command has `{args}`, any key may be searched. Otherwise, the keys are the names of the command's
+    placeholders, such as `{lr}`. If the command has a configuration file, the search starts with the file's default
+    values.
     """
     command = CommandLine(config)
     space, given = ({}, ()) if command.file is None else ({"first": "default"}, COPY)
@@ -113,7 +114,7 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     neither a configuration file nor `{args}`, return an empty dict.
 
     Raises:
-        ConfigError: the command needs a value that does not exist, or does not use a searched key.
+        ConfigError: the command uses a key without a value, or does not use a key in `searched`.
         DocumentError: the configuration file cannot be read.
     """
     command = CommandLine(config)

@@ -47,7 +47,7 @@ def notes_on_unseen(command: CommandLine) -> list[str]:
 
 
 def _missing_program(command: CommandLine) -> str | None:
-    """Return that the program or the script of the command is missing on this machine; None = neither is missing."""
+    """Return a message if the command's program or script is missing on this machine; None = neither is missing."""
     program, *others = command.words
     if not placeholders(program) and shutil.which(fill(program, {})) is None:
         return f"{program} is no program that can be run"
@@ -70,7 +70,7 @@ def _programs(command: CommandLine) -> set[str]:
 
 
 def _named(command: CommandLine) -> set[str]:
-    """Return all words that may name files, and the values of options such as `--config=small.yaml`."""
+    """Return the texts that may name files: the command's words, and the values of options such as `--data=a.csv`."""
     words = [fill(word, {}) for word in command.words if not placeholders(word)]
     named = {part for word in words for part in (word, word.partition("=")[2]) if part}
     program = Path(command.words[0])

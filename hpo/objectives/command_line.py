@@ -227,7 +227,7 @@ class CommandLine:
             yield f"--{_last(key) if number[_last(key)] == 1 else key}={_text(value)}"
 
     def _reads(self, key: str) -> bool:
-        """Return whether the file or the command line uses a key."""
+        """Return whether the command line or the command's configuration file uses a key."""
         return path_of(self.base, key) is not None or any(within(key, name) for name in (*self.names, "command"))
 
 

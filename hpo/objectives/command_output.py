@@ -197,8 +197,8 @@ def read_patterns(given: Any) -> dict[str, re.Pattern[str]]:
         return {}
     if not isinstance(given, Mapping) or not {*given} - {*PLACES}:
         raise ConfigError(
-            f"command.pattern: must have a regular expression for a metric, not only for {' and '.join(PLACES)}, "
-            f"such as {{val_loss: 'val loss ([0-9.]+|nan)', step: '^step ([0-9]+)'}}, given {given!r}"
+            f"command.pattern: must have a regular expression for a metric, given {given!r}; {' and '.join(PLACES)} "
+            f"are not metrics; write for example {{val_loss: 'val loss ([0-9.]+|nan)', step: '^step ([0-9]+)'}}"
         )
     patterns = {}
     for name, text in given.items():

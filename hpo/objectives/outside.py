@@ -13,7 +13,7 @@ REVISION = 1
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 -- the same call as its siblings
-    """Return a description that allows any key to be searched."""
+    """Return the description of the keys that can be searched: any key."""
     return {"keys": None}
 
 

@@ -34,7 +34,7 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def _differs_in_most_rows(values: Sequence[Any], num_rows: int) -> bool:
-    """Return whether a column has another value in nearly every row, as measured results have."""
+    """Return whether nearly every row has a different value in a column, as in a column of measured results."""
     return num_rows >= _MANY_ROWS and len(values) > _MOST_ROWS * num_rows
 
 
@@ -99,14 +99,15 @@ def describe_cost(config: Mapping[str, Any]) -> float:
 
 
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
-    """Return the score in the table for the task's configuration and fold, with `seconds`.
+    """Return a dict with the table's score for the task's configuration and fold, and with `seconds`.
 
     If there is a learning curve, yield its epochs after `task["trained"]` up to the task's amount. The score is then
-    the best value on the curve up to that amount, and the result also has `units` and `amount`. Other metrics, and
-    results with a limit, come from the columns with their names, and are equal for all folds and amounts.
+    the best value on the curve up to that amount, and the dict also has `units` and `amount`. The dict also has the
+    other metrics, and other values with a limit. Each comes from the table's column of the same name, and is equal for
+    all folds and amounts.
 
     Raises:
-        LookupError: the table does not have the configuration, a result, or a learning curve that the task needs.
+        LookupError: the table does not have the configuration, a value, or a learning curve that the task needs.
     """
     row, distance = _row(task["config"])
     if row is None:

@@ -99,7 +99,7 @@ class Table:
 
     @cached_property
     def _places(self) -> list[dict[Any, int]]:
-        """For each hyperparameter, the position of each value in `values`."""
+        """For each hyperparameter, a dict from each value to the value's index in the list of values."""
         return [{value: place for place, value in enumerate(values)} for values in self.values.values()]
 
     @cached_property
@@ -140,7 +140,9 @@ def read_table(config: TableConfig) -> Table:
     numbers = [int(place) + 1 for place in frame.index]  # the numbers of the rows in the whole table, from 1
     chosen = config.columns or _hyperparameters(names, results, records, where)
     if not chosen:
-        raise ValueError("data.columns: the table has no column that could be a hyperparameter; name the columns")
+        raise ValueError(
+            "data.columns: no column of the table could be a hyperparameter; list the hyperparameters' columns here"
+        )
     rows = _rows(zip(numbers, records, strict=True), chosen, scores, cost, path)
     values = {name: _ordered({key[place]: None for key in rows}) for place, name in enumerate(chosen)}
     missing = math.prod(len(v) for v in values.values()) - len(rows)
@@ -170,7 +172,7 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
     if not curves or any(field not in line for line in curves):
         known = ", ".join(curves[0]) if curves else "no lines"
         raise ValueError(
-            f"data.curve: must be a field of every line, given '{field}'; the file in data.curves has {known}"
+            f"data.curve: must name a field of every line in data.curves, given '{field}'; found in the file: {known}"
         )
     shared = [name for name in curves[0] if name in next(iter(table.rows.values())).others]
     try:

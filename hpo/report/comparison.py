@@ -35,8 +35,8 @@ class Standing(AtBudget):
         mean_regret, regret_interval: the mean distance from the best score to the optimum, and the interval of this
             mean. Lower is better. Both are null if the optimum or `mean_score` is not known.
         mean_seconds: the mean training time of a search up to this budget.
-        share_over_limits: of a search's trials up to this budget, the share that exceeds a limit. The number is the
-            mean over the searches. The key is absent without limits.
+        share_over_limits: the share of a search's trials up to this budget that exceed a limit, averaged over the
+            searches. The key is absent if there are no limits.
     """
 
     label: str
@@ -128,9 +128,9 @@ class FrontsJson(TypedDict):
             where h is the hypervolume of the search's own front.
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
-        attainment: for each label, and each percentage of the label's searches, the corners of the staircase that
-            this percentage of searches attained. For a single search, the only percentage is 50. Absent with more than
-            two metrics.
+        attainment: for each label of a strategy or study, and each percentage p: the corners of the staircase that p
+            percent of the searches with this label attained. For a single search, the only percentage is 50. Absent
+            with more than two metrics.
     """
 
     metrics: dict[str, Direction]

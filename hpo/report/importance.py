@@ -122,10 +122,10 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 
 
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return two arrays: the number of the grid cell of each value in `values`, and the size of each cell.
+    """Return two arrays: for each value in `values`, the index of its grid cell; and for each cell, its size.
 
-    A range has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each value that occurs
-    in `values`. One more cell contains all values of the dimension that do not occur; its size is their number.
+    A dimension that is a `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for
+    each value that occurs in `values`, and one cell for all other values. The size of that cell is their number.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
@@ -141,7 +141,9 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _density(counts: Any) -> Any:
-    """Return the density over the grid cells of a range from the `counts` of values, both of shape (sets, cells).
+    """Return the density in each grid cell of a range; `counts` has the number of values in each cell.
+
+    The result and `counts` have the shape (sets, cells).
 
     The density is the mean of normal kernels: one per value, and one in the middle of the grid. The kernel in the
     middle is as wide as the grid. Each kernel is truncated at the ends of the grid. Scott's rule gives the width of
@@ -172,7 +174,7 @@ def _density(counts: Any) -> Any:
 def _density_of_choices(counts: Any, num_values: int) -> Any:
     """Return the density over the cells of a finite dimension, from the `counts` of its values.
 
-    The density is the weighted mean of two densities: the smoothed counts, weighted by the number of values, and a
+    The density is the weighted mean of two densities: the smoothed counts, with the total count as the weight, and a
     uniform density with weight 1.
     """
     number = counts.sum(axis=1, keepdims=True)

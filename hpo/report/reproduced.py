@@ -194,10 +194,10 @@ def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str,
 def _numbers_of_several(
     values: Mapping[str, float], further: Mapping[str, float], goal: Goal
 ) -> dict[str, float | None]:
-    """Return further numbers of a trial, by their keys in the report.
+    """Return the numbers of a trial that the report has only with several metrics or limits, by keys of the report.
 
-    The report has these numbers only if the study has several metrics, or has limits. `values` are the trial's values
-    of the leading metric. `further` has the trial's means of the other values in `goal.names`.
+    `values` are the trial's values of the leading metric. `further` has the trial's mean of each other metric or
+    limited value in `goal.names`.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {goal.metric: math.fsum(values.values()) / len(values), **further}

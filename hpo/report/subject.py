@@ -41,11 +41,11 @@ class Subject:
             search. The latter have the same numbers as before. None = `trials`.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if the clock has no effect although `order` is
-            `clock`, because the order of results cannot influence the search (see `Rules.waits`).
+        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order of results
+            cannot influence the search (see `Rules.waits`); the clock then has no effect.
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
-        is_extension: whether the trials are chosen trials of another study, which this study extends.
+        is_extension: whether this study extends another study, from which its trials were selected.
         is_over: False on the live page of a study that has not ended; then `winner` is the best trial so far.
     """
 
@@ -159,7 +159,7 @@ class Subject:
 
     @cached_property
     def growth(self) -> Growth:
-        """The growth of the front's hypervolume in the order of `places`; see `hypervolume.growth`."""
+        """The front's hypervolume after each trial, with trials in the order of `places`; see `hypervolume.growth`."""
         return growth(sorted(self.within_limits, key=lambda trial: self.places[trial.number]), self.goal)
 
     @property
@@ -261,8 +261,8 @@ class Subject:
 def dependent_text(strategy: str, is_extension: bool) -> str | None:
     """Return why the trials of a study cannot show which scores random search would reach; None for random search.
 
-    The text begins with `independent draws`, so that a caller can write `it needs` before the text. `is_extension` says
-    whether the trials are chosen trials of another study.
+    The text begins with `independent draws`. A caller writes the start of the sentence before the text, such as
+    `it needs`. `is_extension` says whether the trials were selected from another study.
     """
     if is_extension:
         return "independent draws; the trials of this study are chosen trials of the study that it extends"

@@ -114,9 +114,9 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
-        If the mean cost of a trial on the study's clock differs between the scales, a scale's cost is the sum of the
-        costs of its trials on the clock. Otherwise, a scale's cost is the number of its trainings times the cost of a
-        training at this scale in `costs`.
+        On the study's clock, each trial has a cost. If the mean of these clock costs differs between the scales, a
+        scale's cost is the sum of the clock costs of the scale's trials. Otherwise, a scale's cost is the number of
+        trainings at the scale times the cost of one training; `costs` has this cost for each scale.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -153,7 +153,7 @@ class ScaleResults:
     def shift(self, dimension: Dimension) -> Shift | None:
         """Return how the best value of a dimension shifts with cost; see `fit_shift`.
 
-        Return None with too few trials or too few scales with a known cost.
+        Return None if there are too few trials, or if too few scales have a known cost.
         """
         known = [(ranked, math.log2(cost)) for ranked, cost in zip(self.ranked, self.costs, strict=True) if cost]
         if not known:

@@ -17,13 +17,13 @@ from hpo.study.study import PreparedStudy
 
 @dataclass(frozen=True)
 class Searched:
-    """The result of a search in this process, or a message if another program trains the study.
+    """The result of a search in this process, or a message if another program runs the search.
 
     Attributes:
         study: the study's name.
         folder: the study's folder.
-        says: the message if another program trains the study; else empty.
-        ended: how the search ended; None = another program trains the study.
+        says: the message if another program runs the search; else empty.
+        ended: how the search ended; None = another program runs the search.
         text: the lines to print at the end in a shell, except those that the display has already shown.
     """
 
@@ -44,7 +44,7 @@ class Searched:
     def to_dict(self) -> dict[str, Any]:
         """Return the study's view as a dict.
 
-        If another program trains the study, return a dict with the attributes `study`, `folder` and `says`.
+        If another program runs the search, return a dict with this object's `study`, `folder` and `says`.
         """
         if self.ended:
             return self.ended.view.to_dict()

@@ -138,7 +138,7 @@ class StatusWriter(Progress):
             self._phase = "after the search"
 
     def followed_up(self, what: str, num_ended: int, num_all: int) -> None:
-        """Store the text about the progress of the trainings after the search."""
+        """Store a text about the progress of the trainings that follow the search."""
         with self._change():
             self._following = follow_up_in_words(what, num_ended, num_all)
 

@@ -108,7 +108,7 @@ class Stopping:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str], runs_here: bool) -> None:
-        """Set `last_words`, and allow enough time after the first signal to save running work.
+        """Set `last_words`, which returns the message for a stop. Allow time to save work after the first signal.
 
         Raise Stopped if there was a signal already. `runs_here` says whether trainings run in this process.
         """
@@ -151,8 +151,8 @@ class Stopping:
     def _watch(self) -> None:
         """Read signals until the search is over.
 
-        If this is a process of the command `hpo`, end the process after the second signal. Also end the process if the
-        time for saving after the first signal is over.
+        End a process of the command `hpo` at the second signal, or when the time for saving after the first signal is
+        over. Never end another process.
         """
         since, has_announced = 0.0, False
         while not self._is_over.wait(0.05):
@@ -257,7 +257,7 @@ class SessionDispatcher:
         self._dispatcher.close()
 
     def _save_logs(self, reports: Sequence[TaskReport]) -> Sequence[TaskReport]:
-        """Write the output in these reports to log files; return the reports without it, because it may be long."""
+        """Move the trainings' output, which may be long, from the reports to log files; return the shorter reports."""
         for report in reports:
             if report.printed and self._study is not None:
                 task, folder = report.task, self._study.folder

@@ -146,7 +146,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
             values.append(shown_value(trial, name, self._goal))
 
     def _score_text(self, score: float, name: str | None = None) -> str:
-        """Return a value of the metric `name` as text (None = the leading metric)."""
+        """Return a value as text. `name` is the metric of the value; None = the leading metric."""
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:

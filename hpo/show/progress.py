@@ -153,7 +153,7 @@ class TerminalProgress(Progress):
             self._last_line = self._clock()
 
     def _explain(self, trial: Trial) -> None:
-        """Explain the marks in a trial's line, before the first line that has them."""
+        """Explain the marks in a trial's line. Print each explanation once, before the first line that has the mark."""
         is_one = len(self._goal.metrics) == 1
         if trial.scale:
             self._say_once(_SCALES, _SCALES)

@@ -136,9 +136,9 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return an `Add` for a new point, or a retry if the last trial of the point failed.
+    """Return an `Add` for a new point, or an `Add` for a retry if the point's last trial failed.
 
-    If the study has the point already, return a text that says where, such as `trial 3`.
+    In all other cases, the study has the point already: return a text that says where, such as `trial 3`.
     """
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]

@@ -28,15 +28,18 @@ BOUND = 0.2
 
 @dataclass(frozen=True)
 class CoordinateCheck:
-    """The size of each layer's output at several sizes of a model; a good parametrization keeps the output's size.
+    """The output size of each layer, that is the magnitude of the layer's output, at several scales of a model.
+
+    With a good parametrization, the output size is the same at every scale.
 
     Attributes:
         key: the configuration key whose value grows from scale to scale.
         values: the key's value at each scale.
         scales: for each scale, the keys that it changes, with their values.
-        sizes: the size of each output, averaged over the seeds, by training step and then by layer; one number for
-            each scale. Only layers that occur at every scale are listed.
-        known: the scales at which a layer's output is known to change, by layer, such as "below model.d_model=128".
+        sizes: the output sizes, averaged over the seeds, by training step and then by layer; one number for each scale.
+            Only layers that occur at every scale are listed.
+        known: by layer, a text that says at which scales a changing output size is expected, such as "below
+            model.d_model=128".
     """
 
     key: str
@@ -68,12 +71,12 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers that are not in `known` and have an absolute slope above `BOUND` at a step, the steepest first."""
+        """The layers not in `known` with an absolute slope above `BOUND` at one or more steps, the steepest first."""
         return [layer for layer in self._changing if layer not in self.known]
 
     @property
     def expected(self) -> list[str]:
-        """The layers that are in `known` and have an absolute slope above `BOUND` at a step, the steepest first."""
+        """The layers in `known` with an absolute slope above `BOUND` at one or more steps, the steepest first."""
         return [layer for layer in self._changing if layer in self.known]
 
     @property
@@ -87,7 +90,7 @@ class CoordinateCheck:
 
     @property
     def verdict(self) -> str:
-        """A sentence that says whether the outputs keep their size, and names the layers with the steepest slopes."""
+        """A sentence that says whether the layers' outputs change in size with `key`, and which outputs change most."""
         known = "".join(f"; {self._describe(layer)} is known to change {self.known[layer]}" for layer in self.expected)
         if not self.outside:
             steepest = next((layer for layer in self.steepest if layer not in self.expected), None)

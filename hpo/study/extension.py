@@ -28,10 +28,11 @@ _NO_SEARCH = {
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
-    """Return the configuration of a new study that trains these trials to the end, or with other settings.
+    """Return the configuration of a new study that continues trials of an old study.
 
-    The new study has the trials' points, folds and seeds. It continues from the trials' states if the states
-    exist, and if the objective can continue with the changed settings (`CONTINUES_WITH`).
+    The new study trains `trials` to the end or with changed settings. The points, folds and seeds stay the same. The
+    new study continues from the trials' states if the states exist, and if the objective can continue with the changed
+    settings (`CONTINUES_WITH`).
 
     Args:
         given: the old study's configuration with the changes.

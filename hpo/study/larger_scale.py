@@ -132,7 +132,7 @@ def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> Non
                 f"{name}: refers to a searched key, so its value differs from trial to trial; remove {name}"
             )
         if is_own(key) and own_key(key) in study.space.keys:
-            raise ConfigError(f"{key}: is searched at every scale; remove this key")
+            raise ConfigError(f"{key}: cannot be changed, because it is searched at every scale; remove this key")
         if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):
             raise ConfigError(
                 f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"

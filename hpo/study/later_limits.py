@@ -36,8 +36,8 @@ def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Recor
     """Check the limits that a user sets after the search (`limits_after`).
 
     Raises:
-        StudyError: the search is not over, and these limits are new or the budget changes; or a trial did not return
-            a metric that a new limit names.
+        StudyError: `limits_after` is set, the search is not over, and `limits_after` or the budget has changed.
+        StudyError: a trial did not return a metric that a new limit names.
     """
     section, before, name = study.config.study, frozen.study, study.reference
     if section.limits_after is None:

@@ -173,7 +173,7 @@ class Notes:
         return outcomes
 
     def write_full_outcome(self, task: Task, outcome: Outcome) -> None:
-        """Add the outcome of a task from a trial's full training after the search."""
+        """Add the outcome of a task of a full training; full trainings follow the search."""
         place = {"trial": task.trial, "index": task.index, "trained": task.payload.trained}
         self._full = [*self._full, place | {"outcome": outcome.to_dict()}]
 

@@ -57,7 +57,7 @@ def open_study(study: PreparedStudy) -> Record:
 
 
 def freeze(study: PreparedStudy) -> None:
-    """Write the study's configuration and the objective's description; readers need both together with the record."""
+    """Write the study's configuration and the objective's description; readers of the record need both files."""
     study.described.write(study.folder.described_path)
     study.folder.freeze(study.config)
 
@@ -245,7 +245,7 @@ def add_while_idle(
         by: the user who adds the points.
 
     Returns:
-        The points from `added`, and all added points that have no trial yet.
+        Two values: the points that `added` returned, and the study's whole queue (all added points without a trial).
 
     Raises:
         StudyError: a process runs the study, or the record cannot be opened.

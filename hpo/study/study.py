@@ -114,7 +114,7 @@ class PreparedStudy:
         return amount_text(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
-        """Return how much of `study.trials` these trials use; retries use no budget."""
+        """Return how much of the budget `study.trials` the given trials use; retries use no budget."""
         # Under a strategy with amounts, several trials may be trainings of one configuration.
         counted = (trial for trial in trials if trial.retry_of is None)
         return len({trial.key if self.counts == "configurations" else trial.number for trial in counted})

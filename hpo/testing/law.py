@@ -165,7 +165,7 @@ class _Ticking(AnyOrder):
     """A dispatcher whose time advances by one second at each `wait`, so that the search polls the user's actions."""
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:
-        """Advance the time by one second, and return messages."""
+        """Advance the time by one second, and return the next messages of a random task; see `AnyOrder.wait`."""
         self.now += 1.0
         return super().wait(timeout)
 

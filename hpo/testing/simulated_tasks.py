@@ -161,7 +161,7 @@ class SimulatedTraining(Journal):
         return self.num_saved > 0
 
     def state(self) -> str:
-        """Return the identity of the checkpoint."""
+        """Return a text that identifies the current checkpoint of the training."""
         return str(self.num_saved)
 
     def begin(self) -> None:
@@ -169,9 +169,9 @@ class SimulatedTraining(Journal):
         self.is_whole = False
 
     def restart(self, place: float) -> None:
-        """Begin an attempt from the start, without a checkpoint, and drop the reports after `place`.
+        """Begin an attempt without a checkpoint, and drop the reports after `place`.
 
-        The reports up to `place` belong to the trainings that this training continues.
+        The reports up to `place` belong to earlier trainings, which this training continues.
         """
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
@@ -231,7 +231,7 @@ class AnyOrder:
         self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return the next message of a random task, and repeats of up to two messages so far.
+        """Return a random task's next message, and repeat up to two messages from this or earlier calls.
 
         Raise Killed after `dies_after` calls of this method.
         """

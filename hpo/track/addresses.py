@@ -115,9 +115,10 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return an MLflow view of the studies' trials, and the number of trials in the view.
+    """Return two values: the text of a saved MLflow view, and the number of trials in the view.
 
-    If the view would be longer than `LARGEST_VIEW` characters, it has only the best trials of each study.
+    If the text for all trials of the studies is longer than `LARGEST_VIEW` characters, the view has only the best
+    trials of each study.
     """
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}

@@ -142,7 +142,10 @@ def _new_version(client: MlflowClient, winner: Winner, model_id: str, parent: st
 
 
 def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:
-    """Return the model's inputs and outputs; None for rows of numbers, because only the model knows their shape."""
+    """Return the types of the model's inputs, outputs and options; None if the inputs are rows of numbers.
+
+    The length of such rows is not known here.
+    """
     if prediction["inputs"] != "text":
         return None
     params = [

@@ -24,11 +24,11 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 
 
 def metric_names(goal: Goal) -> dict[str, str]:
-    """Return the names of the values in a trial's run, by their names in `Goal.names`; the leading metric comes first.
+    """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
-    If there is only one value, it is called `score`. Otherwise, each value keeps its name, in the form that
-    `mlflow_name` returns. A name in `_OURS`, such as `seconds`, gets the prefix `metric.`. The only exception is a
-    leading metric with the name `score`, which gets no prefix.
+    If `Goal.names` has only one name, the name in MLflow is `score`. Otherwise, `mlflow_name` makes the name in MLflow
+    from the name in `Goal.names`. A name in `_OURS`, such as `seconds`, first gets the prefix `metric.`. If the leading
+    metric has the name `score`, this name gets no prefix.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}

@@ -156,7 +156,7 @@ def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -
     """Return the metrics of the study's run.
 
     With several metrics, the result includes the size of the front. With several metrics or limits, the result includes
-    the number and the values of the winner, if there is a winner.
+    the trial number and the metric values of the winner, if there is a winner.
     """
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]

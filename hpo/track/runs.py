@@ -151,10 +151,10 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return one of these runs of a trial or study, and delete the others; return None if `runs` is empty.
+        """Delete all runs but one, and return this one run; return None if `runs` is empty.
 
-        Prefer the run with the id `ours`, then a complete run, then the oldest run. If `ours` is None, use the id of
-        the study's parent run in place of `ours`.
+        The runs must be of the same trial, or all be parent runs of the study. Prefer the run with the id `ours`
+        (None = the id of the study's parent run), then a complete run, then the oldest run.
         """
 
         def rank(run: Run) -> tuple[bool, bool, int]:

@@ -102,7 +102,7 @@ def serving(host: str, port: int, variables: Mapping[str, str]) -> int | None:
 
 
 def _answers(host: str, port: int) -> bool:
-    """Return whether a server answers with a page or a request for a password."""
+    """Return whether a server answers. A request for a password is an answer; a server error is not."""
     with contextlib.closing(HTTPConnection(host, port, timeout=10)) as connection:
         try:
             connection.request("GET", "/")

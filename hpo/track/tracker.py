@@ -217,7 +217,7 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the metrics of a trial's run, including the trial's number for the axis of charts.
+        """Return the metrics of a trial's run. They include the trial's number, which charts can use as an axis.
 
         In a study with scales, `cost` is the strategy's configured cost of a training at the trial's scale. Without
         configured costs, `cost` is the trial's cost on the study's clock.

@@ -34,7 +34,7 @@ STUDIES = "hpo-studies"
 
 
 def trial_page(number: int) -> str:
-    """Return the placeholder for the address of a trial's page."""
+    """Return a placeholder that is later replaced by the address of a trial's page."""
     return f"@@trial {number}@@"
 
 
@@ -160,7 +160,7 @@ def envelope(name: str, seconds: float, state: Mapping[str, Any]) -> str:
 
 
 def opened(view: str) -> dict[str, Any]:
-    """Return the `state` of a saved view, from which `envelope` made the view."""
+    """Return the `state` that `envelope` has packed into a saved view."""
     packed = json.loads(view)["state"].removeprefix("deflate;")
     state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
     return state
@@ -235,8 +235,8 @@ def _cards(table: TrialsTable) -> list[dict[str, Any]]:
     """Return the charts of a table of trials.
 
     With several metrics, one chart shows the first two metrics against each other. With scales, one chart shows the
-    first metric over the cost of a training. The other charts show each metric over the trial's number, all
-    hyperparameters and metrics as parallel coordinates, and the learning curves.
+    first metric over the cost of a training. For each metric, one chart shows the metric over the trial's number. One
+    chart shows all hyperparameters and metrics as parallel coordinates. The last charts show the learning curves.
     """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []

@@ -65,7 +65,8 @@ def bootstrap_interval(
     """Return the 95 % interval of a score of `size` independent examples; the resampling uses a fixed random seed.
 
     Args:
-        score: takes an array (resamples, size), how often each example is drawn; returns the score of each resample.
+        score: a function that takes an array (resamples, size) and returns the score of each resample. The array says
+            how often each resample draws each example.
         size: the number of examples.
         drawn_at_once: limits how many numbers are in memory at once.
 

@@ -201,7 +201,7 @@ class _Log:
 
 
 class _Keys(Collection[str]):
-    """The keys of the points of the first `length` trials of a history, and the keys in `more`."""
+    """The keys of a history's first `length` trials, and the keys in `more`; a trial's key identifies its point."""
 
     def __init__(self, first_of_key: Mapping[str, int], length: int, more: frozenset[str] = frozenset()) -> None:
         self._first_of_key = first_of_key

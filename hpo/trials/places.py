@@ -57,8 +57,8 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 def to_amount(amount: int | None, reached: float | None) -> str:
     """Return a short text about an amount of training, such as ` to 9`, to be appended to a cell of a table.
 
-    If the training ended by itself before `amount`, return the longer text of `amount_text`, which says so. If `amount`
-    is None, the text is empty. Both arguments are as in `amount_text`.
+    Return "" if `amount` is None. If the training ended by itself before `amount`, return the text of `amount_text`
+    instead. For `amount` and `reached`, see `amount_text`.
     """
     is_short = amount is not None and reached is not None and reached < amount
     return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
@@ -88,7 +88,7 @@ class Places:
         return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return a report with its place. If the report has neither `epoch` nor `step`, add its number as `epoch`.
+        """Return the report as a dict. If it has neither `epoch` nor `step`, add the report's number as `epoch`.
 
         Raises:
             ValueError: the place is negative, of another kind than before, or not later than the last place.

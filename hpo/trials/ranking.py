@@ -62,12 +62,12 @@ def sort_key(trial: Trial) -> tuple[float, float, int]:
 
 
 class Fronts:
-    """A ranking of the trials within the limits, for several metrics; ties go to the earlier trial.
+    """Ranks, by several metrics, the trials that are within the limits; ties go to the earlier trial.
 
-    The candidates are the trials of the first few fronts. New trials are compared only with the candidates. This is
-    sufficient, because a new trial never moves another trial to an earlier front. Besides, the front of a trial depends
-    only on the trials of earlier fronts. So the candidates are always the best of all trials. If there are
-    fewer candidates than requested, all trials are compared again.
+    The candidates are the trials of the first few fronts. New trials are compared only with the candidates, because no
+    older trial can become a candidate: a new trial only moves other trials to later fronts, and the front of a trial
+    depends only on trials of earlier fronts. If a caller requests more trials than there are candidates, all trials are
+    compared again.
     """
 
     def __init__(self, num_metrics: int) -> None:

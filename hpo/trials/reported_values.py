@@ -129,8 +129,8 @@ def result(
         num_needed: check only that the first `num_needed` of `names` were returned; None = check all.
 
     Raises:
-        NotReportedError: a needed name is missing, but the objective returned other names.
-        ValueError: a needed value is missing or is not a valid number, or `returned` has another form.
+        NotReportedError: `returned` is a mapping that has other names, but lacks a needed name.
+        ValueError: `returned` is None, is empty or has another form; or a needed value is not a valid number.
     """
     metric = names[0]
     if number(returned) is not None or isinstance(returned, float):
@@ -156,7 +156,8 @@ def _by_metric(returned: Sequence[Any], metrics: Sequence[str]) -> dict[str, Any
     """Return the values of several metrics by name; raise ValueError unless there is one value per metric."""
     if len(returned) != len(metrics):
         raise ValueError(
-            f"the objective must return one number for each of {', '.join(metrics)}, given {len(returned)} values"
+            f"the objective must return one number for each of {', '.join(metrics)}, but it returned {len(returned)} "
+            f"values"
         )
     return dict(zip(metrics, returned, strict=True))
 

@@ -23,17 +23,18 @@ _COUNTED = 2
 def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
     """Return a function that formats scores with enough digits to distinguish the compared scores.
 
-    In `compared`, None is the score of a failed trial and is ignored. The rules:
+    In `compared`, None is the score of a failed trial and is ignored. The first rule that applies is used:
 
+    - Counts, such as the number of parameters, are written as whole numbers. Scores are counts if all of them are whole
+      numbers, and the largest is from 2 to 1e7.
     - If all scores are between -10 and 10, and the largest and the smallest score differ by 0.001 or more, scores have
       four decimals.
     - If all scores are equal, scores have four decimals if the absolute value is 0 or from 0.1 to 10. Otherwise, scores
       have four significant digits.
     - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range (which
       diverged trials do not widen). If 6 digits show no difference between the scores, they have more.
-    - Counts, such as the number of parameters, are written as whole numbers. Scores are counts if all of them are whole
-      numbers, and the largest is from 2 to 1e7.
-    - Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
+
+    Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
     """
     known = sorted(score for score in compared if score is not None and math.isfinite(score))
     if known and _COUNTED <= max(map(abs, known)) < _PLAIN[1] and all(score == round(score) for score in known):
@@ -59,7 +60,7 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return the metrics and limited numbers of a complete trial as text, such as `accuracy 0.91, latency 12.5`.
+    """Return a complete trial's metrics and values with a limit as text, such as `accuracy 0.91, latency 12.5`.
 
     Args:
         trial: the trial.

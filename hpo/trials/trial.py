@@ -248,7 +248,7 @@ class Trial:
     def started(self) -> float | None:
         """The start of the trial's first task in seconds since the epoch.
 
-        Only outcomes that a worker returned count. None if no worker has returned an outcome.
+        Outcomes without a worker are ignored. None if no worker has returned an outcome.
         """
         return min((outcome.started for outcome in self.outcomes.values() if outcome.worker), default=None)
 
@@ -256,7 +256,7 @@ class Trial:
     def ended(self) -> float | None:
         """The end of the trial's last training in seconds since the epoch.
 
-        Only outcomes that a worker returned count. None if no worker has returned an outcome.
+        Outcomes without a worker are ignored. None if no worker has returned an outcome.
         """
         if self.ended_later is not None:
             return self.ended_later

@@ -50,8 +50,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
         endings = (self.source_ending, self.target_ending)
         if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"both file endings must be given for aligned files (as in {ALIGNED}); both must be null unless "
-                f"data.format is auto or aligned, given data.format={self.format}",
+                f"both file endings must be given for aligned files (as in {ALIGNED}); if data.format is "
+                f"neither auto nor aligned, both must be null, given data.format={self.format}",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",
@@ -101,8 +101,8 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     def _fits_into_memory(self) -> Self:
         if self.num_examples * self.max_length > MOST_NUMBERS:
             raise refuse(
-                f"must have a product of at most {MOST_NUMBERS:,}, given {self.num_examples} and {self.max_length}; "
-                "lower one of them",
+                f"the product must be at most {MOST_NUMBERS:,}, given {self.num_examples} * {self.max_length}; "
+                "lower one of the two values",
                 "data.num_examples",
                 "data.max_length",
             )

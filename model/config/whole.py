@@ -142,7 +142,9 @@ class Config(Section, Generic[Model, Data]):
             )
         if isinstance(self.model, Encoder) and self.model.pooling != "mean" and self.data.name == "tagging":
             raise refuse(
-                "must be 'mean' with data=tagging, because a tagger labels every word", "model.pooling", "data.name"
+                "must be 'mean' with data=tagging, because a tagger labels every word and does not use pooling",
+                "model.pooling",
+                "data.name",
             )
         return self
 

@@ -20,8 +20,8 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     """Return one line for the user about each side with texts that must be cut.
 
     Pairs have the sides source and target. For data that is neither text_classification nor translation, return no
-    line. The lines do not count the texts of a predefined test split. As in a training, subwords are learned from the
-    training split. If the search splits the data, subwords are learned from all examples.
+    line. The lines do not count the texts of a predefined test split. With predefined splits, subwords are learned
+    from the training split, as in a training. If the search splits the data, subwords are learned from all examples.
 
     Raises:
         DataError: the share of a side's texts that would be cut is above data.max_cut_share.

@@ -27,7 +27,7 @@ class Packing(NamedTuple):
 
     @property
     def positions(self) -> Tensor:
-        """The position of each token in its sequence, counted from 0, (tokens,)."""
+        """(tokens,): the position of each token in its sequence, counted from 0."""
         return self.places % self.attention_mask.shape[1]
 
     def pad(self, packed: Tensor) -> Tensor:

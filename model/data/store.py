@@ -16,7 +16,7 @@ EXAMPLES = "examples.jsonl"
 
 
 def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
-    """Write examples as JSON lines, in the given order; the folder appears complete or not at all."""
+    """Write examples as JSON lines, in the given order, to a new folder; create the folder only when it is complete."""
     target = Path(data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

@@ -73,7 +73,7 @@ class EncoderBody(Protocol):
 
 
 class DecoderBody(Protocol):
-    """Computes, for each token, the outputs from which a head predicts the next token; `width` is their number."""
+    """Computes `width` outputs for each token; from these outputs, a head predicts the next token."""
 
     width: int
 

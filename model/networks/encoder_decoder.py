@@ -53,11 +53,11 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: (batch, source time) token numbers.
-            source_mask: (batch, source time), True = a token, False = padding; None = no padding. If the source is
-                packed, (1, tokens), the mask is its packing.
+            source_mask: (batch, source time), True = a token, False = padding; None = no padding. For a packed
+                source of shape (1, tokens), the source's packing.
             target: (batch, target time) token numbers, with a start token first and padding at the end.
-            target_packing: the packing of a packed target, (1, tokens); then the result is packed, too. None = not
-                packed.
+            target_packing: the packing of a packed target of shape (1, tokens). If the target is packed, the result is
+                packed, too. None = not packed.
             read: a function of the head's input and the head. If `read` is given, return its result, not the logits.
 
         Returns:

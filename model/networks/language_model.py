@@ -44,5 +44,5 @@ class LanguageModel(nn.Module):
         return self.decoder.begin()
 
     def advance(self, tokens: Tensor, state: State) -> Tensor:
-        """Append the given tokens to the tokens in `state`; return the logits of each next token."""
+        """Append tokens to the tokens in `state`; return, for each appended token, the logits of the next token."""
         return self.head(self.decoder(self.embedding(tokens, state.length), state=state))

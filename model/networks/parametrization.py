@@ -38,10 +38,10 @@ class Factors:
 
 @torch.no_grad()
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
-    """Apply the maximal update parametrization to a network with initial weights, and return each parameter's factors.
+    """Apply the maximal update parametrization to a network with initial weights; return the `Factors` by parameter.
 
-    In the table, i is the fan-in of a parameter, m is its width, and L is the number of layers. In the term 1 / (m L),
-    m is `d_model` instead. Each of these numbers is divided by its value in the base network. L is 1 outside of a
+    In the table, i is a parameter's fan-in, m is the parameter's width, and L is the number of layers. Only in the term
+    1 / (m L), m is `d_model`. Each of these numbers is divided by its value in the base network. L is 1 outside of a
     Transformer's layers. r is the factor of token vectors, also relative to the base network: m^1/2 for a Transformer,
     else 1. h is `head_scale`, g is `gain_rate`, and e is `embedding_rate`. X is the initial spread of Glorot, Bengio
     2010, in this network (own) or in the base network (base). Parameters with another initial spread have no X. "as

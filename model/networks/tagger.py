@@ -30,7 +30,7 @@ class Tagger(nn.Module):
         """Return the logits of the tags for each word.
 
         Args:
-            x: (batch, time, 2), the numbers of the word and of its ending; if packed, (1, tokens, 2).
+            x: (batch, time, 2), the index of each word and the index of the word's ending; if packed, (1, tokens, 2).
             attention_mask: (batch, time) boolean, True = a word, False = padding; None = no padding. If `x` is packed,
                 the `Packing` of `x` takes the place of the mask.
 

@@ -10,11 +10,12 @@ Rows = npt.NDArray[np.float64]
 
 
 class ByExample(NamedTuple):
-    """A metric by example, so that the metric of any sample of the examples is known.
+    """Numbers for each example, from which the metric of any sample of the examples can be computed.
 
     Attributes:
-        sums: (examples, columns), numbers whose sum over a sample determines the metric of the sample.
-        score: computes the metric from sums (..., columns); None = the first column divided by the second.
+        sums: (examples, columns), the numbers. The sum of each column over a sample determines the sample's metric.
+        score: computes the metric from the sums of the columns, (..., columns); None = the first column's sum divided
+            by the second column's sum.
     """
 
     sums: Rows

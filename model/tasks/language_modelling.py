@@ -62,7 +62,7 @@ class LanguageModelling:
         vocabulary: the tokens.
         context: the largest number of predictions in a block. A token is predicted from the earlier tokens of its
             block.
-        unknown: computes the bits of unknown tokens; None = no token can be unknown.
+        unknown: computes the code length of unknown tokens, in bits; None = no token can be unknown.
     """
 
     vocabulary: Tokens
@@ -175,7 +175,7 @@ class LanguageModelling:
     def by_example(
         self, items: Sequence[Item], encoded: TextBlocks, measured: Sequence[tuple[float, int]], order: Tensor
     ) -> dict[str, ByExample | str]:
-        """Return why no metric is known by example; see `Task.by_example`."""
+        """Return, for each metric, why it has no values for single examples; see `Task.by_example`."""
         del items, encoded, measured, order
         return dict.fromkeys(self.metric_names, "consecutive blocks of a text are not independent examples")
 

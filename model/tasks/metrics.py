@@ -49,8 +49,9 @@ def label_metrics(measured: Sequence[MeasuredLabels], num_classes: int) -> dict[
 def label_sums(
     measured: Sequence[MeasuredLabels], example: Tensor, num_examples: int, num_classes: int
 ) -> dict[str, ByExample | str]:
-    """Return accuracy and macro F1 by example, where an example has one or several predictions.
+    """Return each example's numbers for accuracy and for macro F1, by the name of the metric; see `ByExample`.
 
+    An example has one or several predictions.
     `example` (predictions,) has the number of the example to which each prediction belongs.
     """
     predicted, target = (torch.cat([getattr(each, name) for each in measured]) for name in ("predicted", "target"))

@@ -36,13 +36,13 @@ class Texts(NamedTuple):
 class TextMetrics:
     """Compares decoded targets with the target texts in the data files.
 
-    A prediction has a perfect score if it reproduces the reference as well as the tokens allow. Predictions and
-    references are normalized to NFC, as subwords are; with `lowercase`, also to lower case. White space is compared
-    only if the tokens are characters; otherwise, it only separates words.
+    A prediction has a perfect score if it equals the reference, apart from differences that the tokens cannot express.
+    Predictions and references are normalized to NFC, as subwords are; with `lowercase`, also to lower case. White space
+    is compared only if the tokens are characters; otherwise, it only separates words.
 
     Attributes:
-        unit: the tokens that exact_match and token_error_rate compare; if tokens are subwords, the words between
-            blanks.
+        unit: the kind of tokens. exact_match and token_error_rate compare these tokens; if the tokens are
+            subwords, both metrics compare the words between blanks.
         tokenize: sacrebleu's name for the tokenizer of BLEU; None = use the tokens of `unit`.
         lowercase: whether all metrics ignore letter case.
     """
@@ -55,9 +55,9 @@ class TextMetrics:
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
         """Return the metrics for a configuration.
 
-        With metrics.bleu_tokenize=auto, BLEU compares words if the tokens are words, and else uses sacrebleu's default
-        tokenizer 13a. Decoded words have blanks around punctuation, and references do not, so 13a would split
-        the two differently.
+        With metrics.bleu_tokenize=auto, BLEU compares words if the tokens are words. Otherwise, BLEU uses 13a,
+        sacrebleu's default tokenizer. 13a would split decoded words and references differently, because only decoded
+        words have blanks around punctuation.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -98,7 +98,7 @@ class TextMetrics:
         }
 
     def by_example(self, texts: "Texts") -> dict[str, ByExample | str]:
-        """Return exact_match, token_error_rate and bleu by example, and why chrf is not known so."""
+        """Return exact_match, token_error_rate and bleu by example; for chrf, return why there are no such values."""
         pairs = list(zip(texts.predicted_tokens, texts.reference_tokens, strict=True))
         exact = [(a == b, 1) for a, b in pairs]
         errors = [(edit_distance(a, b), len(b)) for a, b in pairs]
@@ -181,7 +181,7 @@ def bleu_counts(
 
 
 def bleu_of_counts(counts: Rows) -> Rows:
-    """Return corpus BLEU, 0 .. 100, from summed counts (samples, columns) of `bleu_counts`."""
+    """Return the corpus BLEU (0 .. 100) of each row of `counts`: (samples, columns), summed rows of `bleu_counts`."""
     smooth = BLEU().smooth_method
     scores = (
         BLEU.compute_bleu(row[:_ORDER], row[_ORDER:-2], row[-2], row[-1], smooth).score

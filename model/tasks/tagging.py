@@ -30,7 +30,7 @@ class TaggedSentences:
 
     @property
     def lengths(self) -> Tensor:
-        """The number of words in each sentence, or in each piece of a long sentence, (sentences,)."""
+        """The number of words in each sentence, or in each piece of a long sentence; shape (sentences,)."""
         return self.inputs.lengths
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class Tagging:
     def batch(
         self, encoded: TaggedSentences, indices: Tensor, device: torch.device, *, packed: bool = False
     ) -> TaggedBatch:
-        """Return the sentences at `indices` (batch,), padded to the longest sentence, or packed."""
+        """Return the sentences at `indices` (batch,): if `packed`, joined into one row, else padded to the longest."""
         if packed:
             targets, _ = encoded.targets.pack(indices, device)
             return TaggedBatch(*encoded.inputs.pack(indices, device), targets)

@@ -32,7 +32,7 @@ class Task(Protocol):
 
     Attributes:
         metric_names: the names of the metrics that `metrics` returns, including `loss`. If a study's metric is a cost,
-            such as the number of parameters, the metric with the first name chooses the best evaluation of a training.
+            such as the number of parameters, a training's best evaluation has the best value of the first metric.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -80,7 +80,9 @@ class Task(Protocol):
     def by_example(
         self, items: Sequence[Item], encoded: Any, measured: Sequence[Any], order: Tensor
     ) -> Mapping[str, ByExample | str]:
-        """Return metrics by example, from the measurements of each batch; a text says why a metric is not known so.
+        """Return metrics by example, computed from the measurements of each batch.
+
+        If a metric cannot be computed by example, the metric's value in the result is a text with the reason.
 
         The examples are `items`, and `encoded` is their encoded form. `order` (len(encoded),) has the positions in
         `encoded` in the order of the batches.

@@ -8,8 +8,8 @@ import torch
 def choose_device(name: str, processes: int = 1) -> torch.device:
     """Return the device of this process; `processes` is the number of processes that train together.
 
-    The name `auto` stands for cuda if there is a GPU, else for cpu. A GPU is returned with its index, because torch
-    cannot set a device without an index as the current device.
+    The name `auto` stands for cuda if there is a GPU, else for cpu. A GPU is returned with its index, because
+    `torch.cuda.set_device` needs an index.
 
     Raises:
         ValueError: `name` is cuda, but torch finds no GPU.

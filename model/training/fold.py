@@ -95,7 +95,7 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
-    """Return the goal that chooses the best evaluation: `metric`, or another metric if `metric` is a cost."""
+    """Return the goal that chooses the best evaluation: `metric`, or the task's first metric if `metric` is a cost."""
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)

@@ -39,7 +39,7 @@ class Muon(torch.optim.Muon):
         )  # fmt: skip
 
     def share_gradients(self) -> None:
-        """Set the gradient of each stacked matrix to the matrix's rows in the gradient of the parameter.
+        """Split the gradient of each parameter into the gradients of the matrices that are stacked in the parameter.
 
         The method `step` calls this method.
         """
@@ -62,5 +62,5 @@ class Muon(torch.optim.Muon):
 
 
 def _shares(matrix: Matrix, rows: Tensor) -> list[Tensor]:
-    """Return the rows of each matrix that is stacked in the parameter, as views."""
+    """Split `rows` into one view for each map in the parameter `matrix`."""
     return list(torch.split(rows, list(matrix.sizes)))

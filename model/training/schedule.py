@@ -54,7 +54,7 @@ class ReplayedPlateaus:
 
     @classmethod
     def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Derive the learning-rate reductions of other trainings from their learning curves.
+        """Derive the learning-rate reductions of trainings from the learning curves of the same trainings.
 
         `curves` has one learning curve per training. Each report of a curve has `epoch`, `step` and metrics.
         `gain(new, old)` returns how much better the metrics `new` are than the metrics `old`.
@@ -64,8 +64,8 @@ class ReplayedPlateaus:
     def scale(self, epochs: float) -> float:
         """Return the factor by which to multiply the learning rate after `epochs` epochs.
 
-        Each training in `reductions` has a factor at `epochs`; the factor is 1 before the training's first evaluation.
-        The result is the geometric mean of these factors.
+        The result is the geometric mean of the factors that the trainings in `reductions` had after `epochs` epochs.
+        Before its first evaluation, a training has the factor 1.
         """
         last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
         return math.exp(sum(math.log(factor) for [factor] in last) / len(last))

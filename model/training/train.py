@@ -61,8 +61,8 @@ def train(
 
     At the end, the network holds its last weights, or their running mean if `ema` is set. Evaluations also use the
     running mean: with `ema`, it determines all metrics except `train_loss` and `gradient_norm`. Of equally good
-    evaluations, the first counts as the best. Without validation there are no evaluations, and the returned progress
-    has no `best`.
+    evaluations, the first counts as the best. Without validation there are no evaluations, and the generator returns a
+    `Progress` without `best`.
 
     If `stop_after` ends the training between two evaluations, one extra evaluation follows. This evaluation counts for
     the result, but has no effect on early stopping, the schedule or the saved state. Therefore a continued training

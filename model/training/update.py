@@ -52,8 +52,8 @@ class Update:
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
         """Update the weights; return the summed cross-entropy and the number of predictions.
 
-        If several processes train together, each process passes the same batches, computes its share, and gets the same
-        result.
+        If several processes train together, each process must make this call with the same batches. Each process
+        computes its share of every batch, and all get the same result.
         """
         config, scaler = self.config, self.scaler
         for optimizer in self.optimizers:

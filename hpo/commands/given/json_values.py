@@ -23,7 +23,7 @@ _MAX_ARRAY_SIZE = 1000
 
 
 def to_json(value: Any, where: str) -> tuple[Any, bool]:
-    """Return the JSON form of a value, and whether a function can use this form in place of the value.
+    """Return two values: the JSON form of `value`, and whether a user's function can use the form in place of `value`.
 
     Raises:
         ConfigError: the value has no JSON form, or is a large array; the message names the key of the value, `where`.

@@ -152,7 +152,9 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
             raise ConfigError(f"{called}: {code} is inside a condition, loop or function; {_HINT}")
         name, dimension = _dimension(call, function, f"{called}: {code}")
         if space.setdefault(name, dimension) != dimension:
-            raise ConfigError(f"{called}: suggests '{name}' twice with different ranges; rename one of them")
+            raise ConfigError(
+                f"{called}: suggests '{name}' twice with different ranges; give each hyperparameter its own name"
+            )
     if not space:
         raise ConfigError(f"{called}: suggests no hyperparameter; {_HINT}")
     return space
@@ -197,7 +199,9 @@ def _body_of(function: Any, called: str) -> list[ast.AST]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError) as error:
-        raise ConfigError(f"{called}: the source code cannot be read, so its space is not known; {_HINT}") from error
+        raise ConfigError(
+            f"{called}: the function's source code cannot be read, so the search space is not known; {_HINT}"
+        ) from error
     if function.__name__ != "<lambda>" and isinstance(tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef):
         return list(tree.body[0].body)
     lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.args.args]
@@ -236,7 +240,7 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
         ends = (given["low"], given["high"])
         return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), is_from_low=True)
     except (LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"{where}: its arguments must be plain values or constants of the module; {_HINT}") from error
+        raise ConfigError(f"{where}: arguments must be plain values or constants of the module; {_HINT}") from error
 
 
 def _known(function: Any) -> Mapping[str, Any]:
@@ -256,7 +260,8 @@ def _known(function: Any) -> Mapping[str, Any]:
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
     """Evaluate a syntax node to a number, a string, None, or a list or tuple of these.
 
-    LookupError for an unknown name, and TypeError or ValueError for any other node.
+    A name has its value in `known`. Raise LookupError for a name that is not in `known`, and TypeError or ValueError
+    for a node with any other value.
     """
     if isinstance(node, ast.Name):
         value = known[node.id]

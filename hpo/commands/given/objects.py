@@ -33,12 +33,12 @@ Known = Mapping[str, Mapping[str, Any]]
 class Objects:
     """The original Python values that JSON cannot represent.
 
-    Each attribute has a dict for each dotted key. The dict maps the text of a JSON value to the original value that the
+    Both attributes map a dotted key to a dict. The dict maps the text of a JSON value to the original value that the
     JSON value replaces.
 
     Attributes:
         choices: the original values of searched hyperparameters.
-        constants: the original values of all other keys, one per key.
+        constants: the original values of all other keys; each of these dicts has one entry.
     """
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -70,10 +70,10 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls `function` with the original Python values in the configuration.
+        """Return a function that puts the original values into its configuration and then calls `function`.
 
         Also wrap each optional function of the objective that takes a configuration. If there are no original values,
-        return `function` itself, or a copy if an importable function must be pickled.
+        return `function` itself, or a copy of `function` if `is_importable` and `is_pickled` are true.
 
         Args:
             function: the objective.
@@ -172,11 +172,11 @@ class Objects:
 def call_with(
     function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
 ) -> Any:
-    """Call a function with a configuration in which original values replace their JSON values.
+    """Call a function with a configuration that has original values (see `Objects`) in place of JSON values.
 
-    A searched value that is not among the choices stays a JSON value. If a user has changed the JSON value of a
-    constant, build a new constant from this JSON value. Raise ConfigError if the constant's type does not allow this
-    (see `_rebuilt`). A constant is the value of a key that is not searched.
+    A searched value that is not in `choices` stays a JSON value. A constant is the value of a key that is not searched.
+    If a user has changed the JSON value of a constant, build a new constant from the changed JSON value. Raise
+    ConfigError if the constant's type does not allow a new constant (see `_rebuilt`).
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -198,10 +198,10 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point in which original Python values replace their JSON values.
+    """Return a configuration or a point in which tuples, and dicts with numbers as keys, replace their JSON values.
 
-    The pickled function holds the original values. This function puts back only tuples, and dicts whose keys are
-    numbers. Objects of other types, such as a class, stay in their JSON form.
+    The original tuples and dicts are in the pickled function `function`. Objects of other types, such as a class, stay
+    in their JSON form.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:

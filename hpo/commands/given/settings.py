@@ -185,9 +185,9 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration, with the parameters of the objective's function.
+    """Compose a user's configuration, and append the parameters of the objective's function to the objective's path.
 
-    For example, the objective `m:f` becomes `m:f(config)`. See `with_form`.
+    For example, the path `m:f` becomes `m:f(config)`. See `with_form`.
     """
     from hpo.config.composing.compose import compose_config
 
@@ -211,7 +211,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a user's configuration, with the parameters of the objective's function.
+    """Return a user's configuration, and add the names of the function's parameters to `objective`.
 
     For example, the objective `m:f` becomes `m:f(config)`. See `with_form`.
     """
@@ -241,17 +241,17 @@ def compose_search(
 
 
 def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with two additions: the space that its objective suggests, and a key per dimension."""
+    """Add two things to a configuration: the space that its objective suggests, and each dimension's key."""
     space = suggested_space(given_function(tree["objective"]))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     return {**plain_own(own_tree(space, own)), **sections, "space": space}
 
 
 def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with these values, by dotted key such as `study.lanes`.
+    """Return the configuration with the values of `settings`, a mapping from dotted keys such as `study.lanes`.
 
-    A setting `dispatch` or `track` is the name of a file in conf/dispatch or conf/track. ConfigError if the
-    configuration is not complete, or if it has no such key.
+    A setting `dispatch` or `track` is the name of a file in conf/dispatch or conf/track. Raise ConfigError if the
+    configuration is not complete, or does not have a key of `settings`.
     """
     tree = dict(tree)
     if missing := [name for name in _SETTABLE if name not in tree]:

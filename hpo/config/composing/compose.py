@@ -104,8 +104,8 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    References to environment variables that are set stay unresolved. References to searched keys also stay in the tree,
-    as texts in `study.references`.
+    References to environment variables that are set stay unresolved. For `search`, `study.references` in the tree has
+    the texts of the references to searched keys.
 
     Args:
         name: the primary configuration, `search` or `train`.
@@ -215,7 +215,8 @@ def _refuse_bad_choice(override: Override, command: str) -> None:
     if not override.is_delete() and not isinstance(value, str | Mapping):
         group = override.key_or_group
         raise ConfigError(
-            f"{group}: must be a name from the group {group}, given {value!r}; see `hpo {command} --cfg job`"
+            f"{group}: must be the name of a configuration in the group {group}, given {value!r}; see "
+            f"`hpo {command} --cfg job`"
         )
 
 

@@ -1,4 +1,4 @@
-"""Resolves `${...}` in a composed configuration; references to set environment variables stay unresolved."""
+"""Resolves `${...}` in a composed configuration, except references to environment variables that are set."""
 
 import os
 import re
@@ -80,11 +80,12 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Return a text with references, rewritten because its subtree moves from `root` to `place` in another tree.
+    """Rewrite the references in a text for a move of the text's subtree, and return the rewritten text.
 
-    A text may have several references. If the target of a reference is in the subtree, the target moves, too: an
-    absolute key in the reference becomes the target's new key, and a relative key stays. If only some targets are in
-    the subtree, the values of the other targets replace their references.
+    The subtree moves from `root` to `place` in another tree. A text may have several references. If the target of a
+    reference is in the subtree, the target moves, too: an absolute key in the reference becomes the target's new key,
+    and a relative key stays. If only some targets are in the subtree, the values of the other targets replace their
+    references.
 
     Args:
         text: the text with the references.

@@ -97,13 +97,13 @@ def read_values(texts: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"command line: must be key=value, given '{text[:_NUM_CHARACTERS]}'")
         if override.key_or_group in values:
             given = " and ".join(texts)[:_NUM_CHARACTERS]
-            raise ConfigError(f"{override.key_or_group}: must be given once, given {given}")
+            raise ConfigError(f"{override.key_or_group}: must occur only once, given {given}")
         values[override.key_or_group] = plain_value(override.value())
     return values
 
 
 def written_out(text: str) -> str:
-    """Rewrite an override in Hydra's syntax.
+    """Translate an override into Hydra's syntax.
 
     `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The values of
     `command.line` and `study.on_trial` get quotes. An objective with arguments, such as `module:train(config)`, also

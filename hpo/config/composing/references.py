@@ -186,10 +186,10 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 
 
 def refuse_secrets(references: Mapping[str, str]) -> None:
-    """Raise ConfigError if a text in `references` contains a secret, or if a key looks like the name of a secret.
+    """Raise ConfigError if a text in `references` contains a secret, or if its key looks like the name of a secret.
 
-    `references` has the texts of the references to searched keys, by the keys that hold these references. A study
-    stores these texts, and would also store the secret.
+    `references` maps a key to the text of its value, if the value refers to a searched key. A study stores these texts,
+    and would also store the secret.
     """
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:

@@ -95,9 +95,9 @@ class Clock:
             task.latest, task.goes_on = units, goes_on
 
     def end(self, key: Key, units: float) -> None:
-        """Add the end of a running task, which took `units` units in total.
+        """Add the end of a running task: the task ends after `units` units in total.
 
-        If the task's last report came after more units, the task ends at this report.
+        If the task's last report has a larger number of units, the task ends at this report.
         """
         task = self._running.get(key)
         if task is not None and task.total is None:
@@ -128,7 +128,7 @@ class Clock:
 
 
 class Arrival(Clock):
-    """The free order: returns events in the order in which they arrive; `now` counts the events."""
+    """The clock for `order=free`: returns events in the order of arrival; `now` is the number of returned events."""
 
     def __init__(self) -> None:
         super().__init__()

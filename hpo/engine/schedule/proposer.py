@@ -15,14 +15,15 @@ from hpo.trials.trial import Proposal, Trial
 
 
 class Proposer:
-    """Opens trials one by one, and asks the strategy for points when all trials of the last round are open.
+    """Opens trials one by one; when all trials of a round are open, asks the strategy for the next round.
 
     A round is the list of points that the strategy proposes in one call.
 
-    For each trial, the record names the trials whose results the strategy got after the previous trial was opened
-    (`Trial.learned`). The names are left out if the order in which trials end has no influence. A continued search
-    first opens the recorded trials again, each with the same known trials as before. Then the search asks the strategy
-    again for the last recorded round, compares the answer with the recorded points, and opens the other points.
+    For each trial, the record stores the numbers of the trials whose results the strategy got since the previous trial
+    was opened (`Trial.learned`). The record leaves out these numbers if the order in which trials end has no influence.
+    A continued search first opens the recorded trials again, each with the same known trials as before. Then the search
+    asks the strategy again for the last recorded round. The first points of the answer must be the recorded points; the
+    search then opens the remaining points.
 
     Attributes:
         known: the trials that the strategy knows, with the imported trials first.

@@ -207,7 +207,10 @@ class Scheduler:
             observer.trial_opened(trial)
 
     def _learn(self, trials: Sequence[Trial]) -> None:
-        """Pass the trials whose results became known since the last call to the race and to the median rule."""
+        """Pass trials to the race and to the median rule.
+
+        `trials` are the trials whose results became known since the last call of this method.
+        """
         race = self._rules.race
         self._num_judged_by += len(trials)
         if race is not None:

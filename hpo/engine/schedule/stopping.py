@@ -168,9 +168,9 @@ class StopRule:
 
 
 class Medians:
-    """For each place on the learning curve, the median of the best scores that known trials had reached at the place.
+    """For each place on the learning curve, the median of the best scores that the added trials had reached there.
 
-    Each task of a trial, and each amount of training, has its own medians. The method `learn` adds known trials.
+    The method `learn` adds trials. Each combination of task index and amount of training has separate medians.
     """
 
     def __init__(self, rule: StopRule) -> None:
@@ -209,7 +209,7 @@ class Medians:
 
 
 class _BestByPlace:
-    """For each place that any training reported, the sorted best losses up to this place, one per training."""
+    """For each place that any training reported: each training's best loss up to this place, in ascending order."""
 
     def __init__(self) -> None:
         self._places: list[float] = []

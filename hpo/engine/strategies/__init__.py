@@ -91,9 +91,9 @@ def strategy_type(name: Any) -> StrategyType:
 
 
 def type_of(strategy: Any, path: str) -> StrategyType:
-    """Return two classes: the class of the strategy's settings, and the strategy itself.
+    """Return two classes: the class of the strategy's settings, and `strategy`.
 
-    Raise ConfigError if `strategy` is not a strategy class. The error message calls `strategy` by the name `path`.
+    Raise ConfigError if `strategy` is not a strategy class. `path` is the name of `strategy` in the error message.
     """
     is_strategy = inspect.isclass(strategy) and all(hasattr(strategy, name) for name in _ATTRIBUTES)
     if not is_strategy:

@@ -166,9 +166,9 @@ class Rungs(Reader):
 
 
 class _Ranking:
-    """Compares the order of the points on the highest of `width` rungs with their order on the rung below.
+    """Compares the orders of the points on the two highest open rungs.
 
-    Differences of losses within the noise do not count (soft ranking).
+    `width` is the number of open rungs. Differences of losses within the noise do not count (soft ranking).
     """
 
     def __init__(self, width: int) -> None:
@@ -201,7 +201,10 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The largest difference of two trials' losses that counts as noise; 0 if no two trials swapped order twice."""
+        """The largest difference of two points' losses that counts as noise.
+
+        0 if no two points changed their order at least twice from rung to rung.
+        """
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))
@@ -224,9 +227,9 @@ class Asha:
 
     With `rungs: progressive`, further rungs open only while the ranking is undecided. As soon as the order of the
     points on the two highest rungs differs by more than noise, the next rung opens, up to `max_amount`. Noise is
-    measured as a difference of losses. A ranking by fronts has no such difference: two trials of a front can change
-    places because a third trial changes the hypervolume that each of them adds. So several metrics and limits need
-    `rungs: fixed`.
+    measured as a difference of losses, but a ranking by fronts does not compare losses. Two trials of a front can
+    change places because a third trial changes the hypervolume that each of them adds. So a study with several metrics
+    or with limits needs `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
     only the bracket with the most halvings); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"

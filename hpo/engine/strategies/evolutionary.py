@@ -37,7 +37,8 @@ class EvolutionarySettings(Settings):
     def survivors(self) -> int:
         """The number of points that survive and have children in a search with one metric.
 
-        A search with several metrics multiplies this number by the number of metrics in which the best points differ.
+        In a search with several metrics, this number is multiplied by the number of metrics in which the best points
+        have different values.
         """
         return max(1, round(self.surviving * self.population))
 
@@ -112,7 +113,7 @@ class Evolutionary:
 
     @property
     def learns(self) -> Learns:
-        """`by_round` if a generation has several children, else `by_trial`."""
+        """When the strategy learns from results: `by_round` if a generation has several children, else `by_trial`."""
         return "by_round" if self.settings.generation > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
@@ -141,7 +142,7 @@ class Evolutionary:
     def _best(self, known: History) -> list[Trial]:
         """Return the surviving trials, the best first.
 
-        Their number is `survivors` times the number of metrics in which the best trials differ.
+        For each metric, `survivors` trials survive. A metric does not count if the best-ranked trials are equal in it.
         """
         survivors = self.settings.survivors
         best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]

@@ -28,8 +28,8 @@ class GridSettings(Settings):
 class GridSearch:
     """Try every point of a finite space once.
 
-    The setting `order` gives the order of the points, from the first proposal on. Failures and ties have no
-    influence. The search ends when all points have been tried.
+    The setting `order` gives the order of the points, from the first proposal on. Failed trials and equal scores do
+    not change this order. The search ends when all points have been tried.
 
     Raises:
         SpaceError: a range of real numbers has no `points`, or the grid is larger than `max_points`.

@@ -54,11 +54,11 @@ class HalvingSettings(Settings):
 
     @property
     def num_halvings(self) -> int:
-        """The number of rungs after the first; each of these rungs trains points `eta` times as far as the rung before.
+        """The number of rungs after the first; each of these rungs trains about `eta` times as far as the rung before.
 
-        The Hyperband paper calls this number s_max: log_eta(max_amount / min_amount), rounded down. Here, it is rounded
-        to the nearest whole number, and is at least 1. So a rung trains at least sqrt(eta) times as far as the rung
-        before.
+        The Hyperband paper calls this number s_max: log_eta(max_amount / min_amount), rounded down. Here, the logarithm
+        is rounded to the nearest whole number, and the result is at least 1. If the result is 2 or more, the second
+        rung trains at least sqrt(eta) times as far as the first.
         """
         halvings = 1
         while (self.max_amount // self.eta**halvings) ** 2 >= self.min_amount**2 * self.eta:
@@ -219,7 +219,7 @@ class SuccessiveHalving:
         return NewPoints(self.space, self.settings.new_points == "learned")
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return the number of halvings of the current bracket, and the number of the bracket's next rung.
+        """Return two values: the current bracket's total number of halvings, and the index of the bracket's next rung.
 
         Return None and 0 before the first bracket.
         """
@@ -239,7 +239,7 @@ class SuccessiveHalving:
         return None, 0
 
     def _survivors(self, history: History, halvings: int, rung: int) -> list[Trial]:
-        """Return the trials of the last rung that continue on the next rung, the best first."""
+        """Return the best trials of the rung that has just ended, the best first; they continue on the next rung."""
         count = self.settings.survivors(halvings, rung)
         own = next(trial for trial in reversed(history) if trial.retry_of is None)
         last: list[Trial] = []

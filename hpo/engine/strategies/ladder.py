@@ -69,9 +69,10 @@ class LadderSettings(Settings):
         )
 
     def within_budget(self) -> tuple[Self, int]:
-        """Return the settings with the most `trials` that `budget` allows, and the total number of trials.
+        """Return two values: the settings with the largest `trials` that `budget` allows; the total number of trials.
 
-        The total includes further trials at the target scale, which use the rest of the budget.
+        The setting `trials` counts the points at the first scale. The total counts the trials at all scales,
+        including more trials at the target scale, which use the rest of the budget.
 
         Raises:
             ConfigError: the budget is too small for one trial at each scale.
@@ -84,8 +85,8 @@ class LadderSettings(Settings):
             if left >= 0:
                 return plan, sum(plan.planned) + int(left)
         raise ConfigError(
-            f"strategy.budget: must be at least {math.fsum(costs):.3g} (full trainings at the target scale) to allow a "
-            f"trial at each scale, given {budget:g}"
+            f"strategy.budget: must be at least {math.fsum(costs):.3g} to allow a trial at each scale, given "
+            f"{budget:g}; the unit is the cost of a full training at the target scale"
         )
 
 

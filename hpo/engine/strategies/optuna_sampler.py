@@ -41,15 +41,15 @@ class OptunaModel:
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
     The Gaussian process averages over the losses that its model predicts for running trials (qLogEI, Ament et al.
-    2023). CMA-ES proposes a whole generation and waits until it has ended; for each proposal, it gets the whole history
-    in order.
+    2023). CMA-ES proposes a whole generation and waits until all trials of the generation have ended. For each
+    proposal, CMA-ES gets the whole history in order.
 
     With several metrics, TPE and the Gaussian process are Optuna's multi-objective versions. TPE's good trials are
-    those on the first fronts. Of a front that fits only in part, TPE takes the trials that add the most hypervolume
-    (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). TPE models the dimensions together
-    (multivariate) with one metric and with several metrics. By default, Optuna does so only with one metric. The
-    Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI, Ament et al. 2023).
-    Before the first trial is complete, TPE and the Gaussian process work as in a search with one metric. CMA-ES
+    those on the first fronts. If only some trials of a front can be good trials, TPE takes those that add the most
+    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). TPE models the dimensions
+    together (multivariate) with one metric and with several metrics. By default, Optuna does so only with one metric.
+    The Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI, Ament et al.
+    2023). Before the first trial is complete, TPE and the Gaussian process work as in a search with one metric. CMA-ES
     supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE, which Optuna made multivariate);

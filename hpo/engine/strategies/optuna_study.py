@@ -177,7 +177,7 @@ class Proposals:
 
 
 class _SharingStorage(InMemoryStorage):
-    """A storage in memory that does not copy its first trials: copying them for each proposal would take too long."""
+    """An in-memory storage that shares the trials `first`; copying them for each proposal would take too long."""
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()
@@ -215,8 +215,8 @@ def _violations(trial: Trial) -> dict[str, float]:
 class _CmaEs(CmaEsSampler):
     """CMA-ES that models the given dimensions.
 
-    Optuna's CmaEsSampler infers the dimensions from the first finished trials. So it would draw the first generation at
-    random, and could not learn from it.
+    Optuna's CmaEsSampler infers the dimensions from the first finished trials. Therefore CmaEsSampler alone draws the
+    first generation at random, and cannot learn from that generation.
     """
 
     def __init__(self, numeric: dict[str, BaseDistribution], population: int, seed: int) -> None:

@@ -115,9 +115,9 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value of a dimension at the position `share` on its axis, from 0 to below 1.
+    """Return the value of a dimension at the position `share` of the dimension's axis; 0 <= `share` < 1.
 
-    Each listed value takes an equal share of the axis; on a linear scale, each whole number of a range does, too.
+    All listed values have equal parts of the axis. On a linear scale, all whole numbers of a range have equal parts.
     """
     if not isinstance(dimension, Range):
         return dimension.values[int(share * len(dimension.values))]

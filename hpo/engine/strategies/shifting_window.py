@@ -63,10 +63,10 @@ class ShiftingWindow:
     in all trials so far, and kept inside the dimension. Of each point, only the share `moving` of the dimensions is
     drawn anew, from their windows; the other dimensions get their best values.
 
-    If the settings give no window length, each point is drawn with a random length of at least three values. The length
-    is a share of each dimension, log-uniform between 1 and `first_draws` / (number of trials so far). So points come
-    closer and closer to the best point, but some are always far away. The window of a choice is all of its values. With
-    `draws: 1`, the windows move after every trial that becomes known.
+    If the settings give no window length, the windows of each point have a random length: the same share of every
+    dimension, but at least three values. The share is drawn log-uniformly between `first_draws` / (number of trials so
+    far) and 1. So points come closer and closer to the best point, but some are always far away. The window of a choice
+    is all of its values. With `draws: 1`, the windows move after every trial that becomes known.
 
     Like evolutionary search, this search can get stuck at a point that has nothing better within reach. Of 648 searches
     on synthetic problems, 43 were not at the optimum and yet gained nothing from trial 30 to trial 100 (with
@@ -147,7 +147,7 @@ class ShiftingWindow:
 
     @property
     def learns(self) -> Learns:
-        """`by_round` if a round has several draws, else `by_trial`."""
+        """When the strategy learns from results: `by_round` if a round has several draws, else `by_trial`."""
         return "by_round" if self.settings.draws > 1 else "by_trial"
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
@@ -185,9 +185,9 @@ class ShiftingWindow:
         return Preselection(self.space)
 
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
-        """Return the centre of each window by the key of the dimension.
+        """Return the centre of each window, by the key of the dimension.
 
-        Leave out a dimension if no trial with a score has a value for it, and if it has no start value and no default.
+        A dimension is left out only if it has no start value, no default, and no value in any trial with a score.
         """
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))
@@ -218,8 +218,8 @@ class ShiftingWindow:
 
         Args:
             centres: the centres of the windows by key. A dimension without a centre is always drawn from a window in
-                its middle.
-            shortest: the shortest length of a random window, as a share of its dimension.
+                the middle of the dimension.
+            shortest: the lower limit for the random length of the windows, as a share of the dimension.
             moving: the probability that a dimension with a centre is drawn from its window.
             rng: the random generator.
         """

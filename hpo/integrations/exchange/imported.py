@@ -93,7 +93,7 @@ def attempt(
 
 
 def direction_of(metric: str, given: Direction | None) -> Direction:
-    """Return the given direction of a metric, else that of its known name; ConfigError if the name is not known."""
+    """Return `given`, or, if it is None, the usual direction of the metric; ConfigError if the metric is unknown."""
     if (direction := given or known_direction(metric)) is None:
         raise ConfigError(
             f"direction: is missing, and the metric {metric!r} is not a known name; give minimize or maximize"

@@ -47,7 +47,7 @@ def export_study(source: Stored, run: StudyRun, target_url: str, target_name: st
 
     Args:
         source: the study's record.
-        run: the study with the trainings after the search.
+        run: the state of the record, with the results of the trainings that followed the search.
         target_url: the storage of the copy.
         target_name: the name of the copy.
 
@@ -148,7 +148,7 @@ def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> 
 
 
 def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> FrozenTrial:
-    """Return the Optuna trial `stored` as the copy has it; `trial` is the same trial with all of its training."""
+    """Return a copy of the Optuna trial `stored` with the results of `trial`, the same trial in the study's history."""
     copied = copy.deepcopy(stored)
     amounts = {} if trial.amount is None else {key: getattr(trial, key) for key in AMOUNTS}
     tasks = {run.layout.name(index): outcome.to_dict() for index, outcome in trial.outcomes.items()}

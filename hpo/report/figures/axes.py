@@ -25,11 +25,11 @@ _MOST_MARKS = 50
 
 
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
-    """Return title and ticks of a dimension's axis in plotly's form; a finite dimension's ticks fit `room` characters.
+    """Return title and ticks of a dimension's axis in plotly's form.
 
-    The ticks of a logarithmic range cover `values`, or the ends of the range if `values` is empty. On the axis of a
-    finite dimension, the position of a value is its rank. If `has_names` is true, the axis has the texts of the values
-    as categories instead of ranks.
+    All tick texts of a finite dimension together have at most `room` characters. The ticks of a logarithmic range cover
+    `values`, or the ends of the range if `values` is empty. On the axis of a finite dimension, the position of a value
+    is its rank. If `has_names` is true, the axis has the texts of the values as categories instead of ranks.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):

@@ -114,14 +114,14 @@ def _scaled(
 ) -> _Axis:
     """Return an axis from the lowest to the highest position.
 
-    If some trials have no position, the axis starts `gap` below the lowest position, and these trials are at the start.
+    If some trials have no position, the axis starts below the lowest position, and these trials are at the start.
 
     Args:
-        trials: all drawn trials.
+        trials: all trials in the figure.
         places: the position of each trial that has a value, by trial number.
         ticks: the positions of the ticks.
         text: returns the label of a position.
-        gap: a distance between positions.
+        gap: the distance from the start of the axis to the lowest position, if some trials have no position.
     """
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())

@@ -159,7 +159,7 @@ def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
 
 
 def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
-    """Draw the power law, and the best score of each scale over the cost of a training."""
+    """Draw the best score of each scale over the cost of a training, and the power law that predicts the target."""
     scale_results = subject.scale_results
     if scale_results is None:
         return Absent("the study has no scales")

@@ -29,7 +29,7 @@ _PLOTLY_SETTINGS = {
 def render(template: str, **values: Any) -> str:
     """Return a page: the template from the folder `templates`, filled with the values.
 
-    The template escapes every value. In the data of a script (`tojson`) no text can end the script.
+    The template escapes every value. In a script, the filter `tojson` keeps texts from closing the script element.
     """
     return templates().get_template(template).render(values)
 

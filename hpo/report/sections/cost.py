@@ -152,9 +152,9 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
 
 
 def runtime_text(cost: Cost, each: str) -> str:
-    """Return the training time of one trial as text: `0.4 s a trial (median 0.3 s)`; empty if there are no trials.
+    """Return the mean and median training time of the trials as text: `0.4 s a trial (median 0.3 s)`.
 
-    `each` is the text after the mean time, such as `a trial`.
+    The text is empty if there are no trials. `each` is the text after the mean, such as `a trial`.
     """
     mean, median = cost["seconds_per_trial_mean"], cost["seconds_per_trial_median"]
     if mean is None or median is None:

@@ -108,8 +108,8 @@ def describe_expected(
 ) -> ExpectedPart | Missing:
     """Return the biased and the unbiased estimate of random search's expected best score.
 
-    `scores` has the score of each complete trial within the limits. `is_extension` says whether the trials are chosen
-    trials of another study. If the estimates cannot be computed, return the reason.
+    `scores` has the score of each complete trial within the limits. `is_extension` says whether the trials were
+    selected from another study. If the estimates cannot be computed, return the reason.
     """
     if (reason := dependent_text(strategy, is_extension)) is not None:
         return missing(f"its estimators need {reason}")
@@ -174,7 +174,7 @@ def read_best_so_far(report: ReportJson) -> Iterator[Block]:
 
 
 def read_expected(report: ReportJson) -> Iterator[Block]:
-    """Yield a table of the two estimates of the expected best score, with one row per number of trials.
+    """Yield a table of the expected best score per number of trials, with an unbiased and a biased estimate.
 
     If the estimates are missing, yield the reason.
     """

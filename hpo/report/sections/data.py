@@ -36,7 +36,7 @@ class SplitPart(TypedDict):
 
 @with_config(EXACT)
 class DataPart(TypedDict):
-    """Fields 3 to 6 of the report: the data, its preparation and its split."""
+    """Values of the report's fields 3 to 6: the data, the preparation, the split and the folds."""
 
     name: Text
     version: Text
@@ -100,9 +100,9 @@ def describe_data(study: PreparedStudy) -> DataPart:
 
 
 def describe_method(study: PreparedStudy) -> MethodPart:
-    """Return the objective's description of its trainings.
+    """Return the report's section on the method: the objective's descriptions of its trainings.
 
-    If the objective does not describe a value, the value is a `Missing` with the reason.
+    If the objective gives no description for a field, the field is a `Missing` with the reason.
     """
     described = study.described.method or {}
     reason = f"{study.objective.owner} has no describe_method that describes it"
@@ -142,7 +142,7 @@ def _not_given(name: str, key: str) -> Missing:
 
 
 def read_data(report: ReportJson) -> Iterator[Block]:
-    """Yield the data's name, source, notes and split; without a split, yield only the reason."""
+    """Yield the data's name, source, notes and split; if there is no split, yield only the reason for that."""
     data = require(report["data"])
     split = data["split"]
     if is_missing(split):

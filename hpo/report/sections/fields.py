@@ -20,7 +20,7 @@ from hpo.report.sections.goal import front_of
 
 @with_config(EXACT)
 class FieldStatus(TypedDict):
-    """One of the 25 fields: the keys of its values, and the reason for each missing value."""
+    """One of the 25 fields of a report: the keys of the field's values, and the reason for each missing value."""
 
     number: Annotated[int, Field(ge=1, le=25)]
     title: str
@@ -96,7 +96,10 @@ def _of_scales(report: ReportJson, number: int) -> list[str]:
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key; if a branch above the key is missing, return that branch's `missing` entry."""
+    """Return the value at a dotted key, such as `test.score`.
+
+    If the value at a shorter key, such as `test`, is an entry `{"missing": reason}`, return this entry.
+    """
     value: Any = report
     for name in key.split("."):
         if reason_missing(value) is not None:
@@ -106,7 +109,10 @@ def value_at(report: Mapping[str, Any], key: str) -> Any:
 
 
 def read_gaps(report: ReportJson) -> Iterator[Block]:
-    """Yield the missing values of each field, with the reasons."""
+    """Yield a list of the report's missing values, each with its field and the reason.
+
+    If no value is missing, yield a sentence that says so.
+    """
     lines = [
         f"**{field['number']} {field['title']}**: `{key}`: {reason}"
         for field in report["fields"]

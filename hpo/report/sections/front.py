@@ -125,9 +125,10 @@ _MOST_MEMBERS = 20
 
 
 def read_front(report: ReportJson) -> Iterator[Block]:
-    """Yield the limits, the front, the changes of limits and of the winner's choice, and the hypervolume.
+    """Yield the limits, the front, the changes of settings, and the hypervolume.
 
-    The choice of the winner is the setting `study.choose`. Yield nothing if the report has no front.
+    The settings are the limits and `study.choose`, the rule for choosing the winner. Yield nothing if the report has no
+    front.
     """
     if "front" not in report:
         return

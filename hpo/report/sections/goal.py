@@ -165,7 +165,7 @@ def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
 
 
 def trials_text(numbers: Sequence[int]) -> str:
-    """Return trial numbers as text; of many trials, only the first numbers and the count of the others."""
+    """Return trial numbers as text. If there are many, the text has the first numbers and the count of the others."""
     more = len(numbers) - _MOST_TRIALS
     texts = [*map(str, numbers[:_MOST_TRIALS]), *([f"{more} more"] if more > 0 else ())]
     return f"{'trial' if len(numbers) == 1 else 'trials'} {join_names(texts)}"

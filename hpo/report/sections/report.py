@@ -229,9 +229,10 @@ SECTIONS = (
 
 
 def read_section(section: Section, report: ReportJson) -> list[Block]:
-    """Return the blocks of a section; if `read` fails, the blocks before the failure, and the reason.
+    """Return the blocks of a section.
 
-    An HpoError of `read` is raised again.
+    If `section.read` raises an HpoError, raise the same error. If `section.read` raises another error, return the
+    blocks before the error, and a paragraph with the reason.
     """
     blocks: list[Block] = []
     part(lambda: blocks.extend(section.read(report)), lambda reason: blocks.append(Paragraph(f"This part {reason}.")))

@@ -168,7 +168,7 @@ def read_table(table: ScaleTable, changes: Sequence[Mapping[str, Any]], metric: 
 
 
 def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: str) -> Table:
-    """Return the table as texts: one row per scale, with the best score in the format `mark`, such as `**{}**`."""
+    """Return the table as texts, one row per scale; each row's best score has the format `mark`, such as `**{}**`."""
     text = score_format(score for scores in table["scores"] for score in scores)
     rows = [
         (
@@ -186,8 +186,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If the best value at the smallest scale is not the best value at another scale, the sentence also gives the cost of
-    this value. The cost is the largest loss of score at any other scale. If no value has a score, the sentence says so.
+    If the smallest scale's best value is not the best at every scale, the sentence also gives the largest loss of score
+    at a scale that uses the smallest scale's best value. If no value has a score, the sentence says so.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:

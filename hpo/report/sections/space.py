@@ -94,9 +94,9 @@ def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _scale(values: Sequence[Value]) -> str | None:
-    """Return `linear` or `log` if all values are numbers, evenly spaced on this scale within 1 %.
+    """Return the scale, `linear` or `log`, on which the values are evenly spaced within 1 %.
 
-    Return None otherwise, or for fewer than three values.
+    Return None if there is no such scale, if a value is not a number, or if there are fewer than three values.
     """
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < max(3, len(values)):

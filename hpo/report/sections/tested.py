@@ -86,7 +86,7 @@ class TestPart(TypedDict):
 
 
 class OnTest(TypedDict):
-    """Default and winner on the test split; a gain above 0 = the winner is better."""
+    """The test scores of the default configuration and of the winner; a `gain` above 0 = the winner is better."""
 
     default: float
     winner: float

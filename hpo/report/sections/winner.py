@@ -72,7 +72,7 @@ class FreshScore(TypedDict):
 class Winner(TypedDict):
     """The winner (fields 14 and 15 of the report).
 
-    `score`, `values` and `scores` are the winner's results in the search.
+    `score`, `values` and `scores` come from the search; `fresh` has the scores on fresh seeds.
     """
 
     number: Count
@@ -345,9 +345,10 @@ def _default(
 
 
 def describe_comparison(study: PreparedStudy) -> dict[str, Any] | Missing:
-    """Return repeats, standings and pairs of the comparison in `compare-<study>` next to the study's folder.
+    """Return the fields `name`, `repeats`, `standings`, `pairs` and `method` of the study's comparison.
 
-    If there is no such comparison, or if it has other metrics or limits, return the reason.
+    The comparison is in `compare-<study>` next to the study's folder. If the comparison does not exist, or if its
+    metrics or limits differ from the study's, return the reason.
     """
     config = study.config.study
     path = study.folder.path.parent / f"compare-{config.name}" / "comparison.json"

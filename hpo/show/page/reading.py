@@ -41,12 +41,15 @@ class LiveStudy:
 
     @property
     def is_over(self) -> bool:
-        """Whether no new trial may come; False for an unreadable study, because the study may become readable again."""
+        """Whether the study is readable and cannot get a new trial. An unreadable study may become readable again."""
         return not self.view.goes_on and self.view.state != "unreadable"
 
     @property
     def workers(self) -> int:
-        """The number of workers of the search, from the record and the running tasks; 0 if both name no worker."""
+        """The number of workers of the search: the recorded number, or more if running tasks show more workers.
+
+        The number is 0 if no number is recorded and no task runs.
+        """
         stretches = self.subject.stretches if self.subject else ()
         configured = stretches[-1].workers if stretches else 0
         return max([configured, *(task.worker + 1 for task in self.view.running)])

@@ -82,7 +82,7 @@ def _mark(subject: Subject, trial: Trial) -> str:
 
 
 def failures(view: StudyView) -> Mapping[str, Any]:
-    """Return the latest failures, and a text with their number."""
+    """Return two fields: `trials`, the latest failures, and `which`, a text with the number of all failed trials."""
     total, listed = view.num_failed, len(view.failures)
     selection = f", the latest {listed}" if 0 < listed < total else ""
     none = "Not known." if view.fault else "None."

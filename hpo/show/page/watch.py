@@ -73,7 +73,7 @@ class Watch:
 
     @contextmanager
     def viewed(self, parts: Collection[str] | None = None) -> Iterator[None]:
-        """Keep the parts of the page that `parts` names up to date inside the context; None = all parts."""
+        """Refresh the page's parts in `parts` while the `with` block runs; None = all parts."""
         with self._changing:
             self._viewers.append(parts)
             if self._content.is_over:

@@ -16,7 +16,7 @@ Bounds = tuple[float | None, float | None]  # the smallest and largest value; No
 def _check_order(bounds: Bounds) -> Bounds:
     low, high = bounds
     if low is not None and high is not None and low >= high:
-        raise ValueError("must be the smallest and the largest value, in this order")
+        raise ValueError("must be a lower bound and a larger upper bound, in this order")
     return bounds
 
 

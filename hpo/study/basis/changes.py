@@ -56,8 +56,8 @@ class Basis:
         """Return the changes of the data from this basis to `now`.
 
         The dict maps the name of each changed split or file to a line of text.
-        If the study has a split, compare the train, validation and test splits, and the files that have a new path.
-        Otherwise compare all files. The dict is empty if `now` has no data.
+        If the study has a split, compare the train, validation and test splits, and the moved files. Otherwise compare
+        all files. A moved file is compared with the file at the old path. The dict is empty if `now` has no data.
         """
         if now.data is None:
             return {}
@@ -79,7 +79,7 @@ class Basis:
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
         """Return whether a fingerprint of the data covers the content of the file at `path`.
 
-        The result is also True if this basis has data, and `now` has no data.
+        Also return True if this basis describes data, but `now` (the current basis) describes none.
         """
         if self.data is None:
             return False

@@ -58,7 +58,7 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
 def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
     """Return the key of the dimension to which a key belongs, such as `space.lr` for the key `space.lr.low`.
 
-    Return the key unchanged if it belongs to no dimension. `flats` are the flattened configurations to search.
+    Return the key unchanged if it belongs to no dimension in `flats`, a list of flattened configurations.
     """
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
@@ -146,7 +146,10 @@ def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
 
 
 def _section_place(key: str) -> int:
-    """Return the position of a key's section in messages: the order of `_SECTION_ORDER`, then all other sections."""
+    """Return the number by which messages sort a key's section.
+
+    The number is the section's index in `_SECTION_ORDER`; all other sections come last.
+    """
     section = key.partition(".")[0]
     return _SECTION_ORDER.index(section) if section in _SECTION_ORDER else len(_SECTION_ORDER)
 

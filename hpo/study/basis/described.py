@@ -72,7 +72,8 @@ class Described:
         """Combine the results of an objective's functions into one description.
 
         `method` is the result of `describe_method`, `examples` the result of `describe_data`, and `own` the result of
-        `describe_search`. If `examples` or `plan` is None, the folds and files come from `own`.
+        `describe_search`. `plan` has the folds. If one of `examples` and `plan` is None, both the folds and the files
+        come from `own`.
         """
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)

@@ -59,9 +59,9 @@ class Code:
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a line about the change of the toolkit's files from this code to the code `now`.
+        """Return a list with one line about the change of the toolkit's files from this code to the code `now`.
 
-        The list has no line if the files are the same. The files may differ although all revisions are the same.
+        The list is empty if the files are the same. The files may differ although the commits are the same.
         """
         if self.toolkit["files"] == now.toolkit["files"]:
             return []
@@ -73,8 +73,8 @@ class Code:
     def without_written(self, before: "Code") -> "Code":
         """Return this code without the files that trainings wrote.
 
-        The user's command can run or read files. If such a file is missing in the earlier code `before`, a training
-        must have written the file.
+        Files that the user's command can run or read count as code. If such a file is not in `before`, the code before
+        the trainings, then a training must have written the file.
         """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
@@ -101,8 +101,9 @@ def describe_code(
 
     The code of a user's objective is its whole package. An objective in a single module depends on this module, and
     on the modules and packages that the module imports from its folder. A function given from Python depends on
-    modules in the working directory, and on the code that it uses from its script or notebook. The code of the
-    toolkit's own objective is its REVISION, and the files that it runs, such as a user's program.
+    modules in the working directory, and on the code that it uses from its script or notebook. For an
+    objective of the toolkit, the result has the objective's REVISION, and the files that the objective runs, such as a
+    user's program.
 
     Args:
         objective: the objective.

@@ -28,9 +28,9 @@ class Unit:
 
     Attributes:
         unit: the unit's name, such as "tokens".
-        depends_on: the settings that change the unit, with their current values, by dotted key. Scores with other
-            values of these settings cannot be compared.
-        alike: for a setting of `depends_on`, values that all give the same unit.
+        depends_on: the settings that change the unit, with their current values, by dotted key. Scores with different
+            values of a setting cannot be compared, unless all the values are in `alike`.
+        alike: lists of values, by the dotted key of a setting. All values in a setting's list give the same unit.
     """
 
     unit: str
@@ -53,7 +53,7 @@ class Unit:
         ]
 
     def is_same(self, key: str, values: Sequence[Any] | None) -> bool:
-        """Return whether all these values of a setting give the same unit; False if the values are unknown (None)."""
+        """Return whether a metric has the same unit with each of a setting's `values`; False if `values` is None."""
         return values is not None and all(value in self.alike.get(key, ()) for value in values)
 
 
@@ -63,8 +63,8 @@ class Units:
 
     Attributes:
         metrics: the names of the metrics that the objective lists; may be empty.
-        by_metric: the units that change with the configuration, by the name of the metric. It is None if the objective
-            describes no units.
+        by_metric: the unit of each metric whose unit depends on the configuration, by the metric's name; None if the
+            objective describes no units.
     """
 
     metrics: Collection[str]
@@ -102,10 +102,10 @@ class Units:
         return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
-        """Return the settings that make a metric's unit differ between these units and `other`.
+        """Return the settings because of which a metric has one unit in `self` and another unit in `other`.
 
-        Each setting has one value for each side: these units, and `other`. The value for a side is None if the unit on
-        this side does not depend on the setting. The result is empty if an objective does not describe its units.
+        Each setting maps to two values: its value in `self`, and its value in `other`. A value is None if the unit
+        there does not depend on the setting. The result is empty if an objective does not describe its units.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}

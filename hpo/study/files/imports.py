@@ -191,7 +191,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return three values: how many trials are imported and skipped; the imported trials; the lacking keys.
+    """Return three values: the counts of imported and of skipped trials; the imported trials; the lacking keys.
 
     A lacking key is a key of `fill` that some trials of the table lack.
     """

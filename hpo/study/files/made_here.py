@@ -24,13 +24,13 @@ _OWN_STORE = "sqlite:///mlflow.db"
 def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
     """Record that this user trusts every study with this objective, objective configuration and space.
 
-    If a user wrote the strategy, the strategy's settings must be the same, too. If the file cannot be written, record
-    nothing.
+    If a user wrote the strategy, trust only studies with the same strategy settings. If the file cannot be written,
+    record nothing.
 
     Args:
         config: the study's configuration.
         pickled: the objective, if it was given from Python.
-        reaches: lines from `reaches_of`, one for each access that the user allows.
+        reaches: lines from `reaches_of`: the outside addresses, commands and variables that the user allows.
     """
     digests = [_digest(config, pickled), *map(_digest_of, reaches)]
     # Ignore a missing home or a full disk: the cost is that commands ask the user again.

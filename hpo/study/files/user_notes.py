@@ -40,7 +40,8 @@ def add_note(folder: StudyFolder, text: str, tags: Mapping[str, str]) -> None:
     """Add a note to a study.
 
     Raises:
-        StudyError: the note is empty, a tag's name or value is invalid, or a link leads out of the study's folder.
+        StudyError: the note is empty, a tag's name or value is invalid, or a symbolic link in the study's folder leads
+            out of the folder.
     """
     for key, value in tags.items():
         if not _KEY.fullmatch(key) or key.startswith(_RESERVED):

@@ -151,7 +151,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a line with the deciding metrics that depend on the machine, such as times; () without such metrics."""
+    """Return one line about the deciding metrics that depend on the machine, such as times; () = there are none."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
     if not measured:
@@ -163,7 +163,7 @@ def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
 
 
 def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ...]:
-    """Return lines about the reading of the examples; one line warns if the test split cannot be identified."""
+    """Return the notes on the examples. Add a warning if there is a test split, but the examples have no hashes."""
     if examples is None or plan is None:
         return ()
     if examples.digests is not None or "test" not in plan.parts:
@@ -223,7 +223,7 @@ def refuse_no_amounts(own: SearchDescription, who: str) -> None:
     Call this function only for trainings without amounts. The error message begins with `who`.
     """
     if own.needs_amounts is not None:
-        raise ConfigError(f"{who} trains without amounts, and the objective needs them: {own.needs_amounts}")
+        raise ConfigError(f"{who} sets no amounts of training, but the objective needs them: {own.needs_amounts}")
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:

@@ -46,7 +46,7 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
     Args:
         config: the study's configuration.
         pickled: the study's objective, if the objective was given from Python.
-        is_again: whether the study repeats a recorded study. If so, the unit of a metric may change between trials.
+        is_again: whether the study repeats a recorded study. If so, accept a metric whose unit changes between trials.
 
     Raises:
         HpoError: a check fails.
@@ -195,7 +195,7 @@ def _read_imports_of(study: PreparedStudy) -> Imports:
 
 
 def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]:
-    """Return a line about the imports: how many, under which assumptions, and whether the strategy learns from them."""
+    """Return a line about imported trials: their number, their metrics, and whether the strategy learns from them."""
     if not imports.trials:
         return ()
     name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)

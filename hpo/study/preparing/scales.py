@@ -96,7 +96,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
     if theirs is not None and theirs != scales[: len(theirs)]:
         raise ConfigError(
             f"study.scales: must begin with the scales of the imported {path} ({theirs}), given {scales or None}; "
-            f"trials at other scales cannot be compared, so give these scales first"
+            f"trials at other scales cannot be compared, so list the imported scales first"
         )
     if theirs is None and scales:
         flat = flatten(source_config.objective_config)
@@ -224,8 +224,8 @@ def costs_of_scales(config: StudyConfig, objective: Objective) -> list[float]:
     for number, (before, after) in enumerate(pairwise(costs), start=1):
         if after <= before:
             raise ConfigError(
-                f"study.scales: the cost must grow from scale to scale, and scale {number + 1} costs "
-                f"{after / before:.2g} times as much as scale {number}; put the cheapest first and the target last, or "
-                f"give strategy.costs if only the length of trainings differs"
+                f"study.scales: the cost must grow from scale to scale, but scale {number + 1} costs "
+                f"{after / before:.2g} times as much as scale {number}; put the cheapest scale first and the target "
+                f"scale last; if scales differ only in the length of trainings, give strategy.costs"
             )
     return costs

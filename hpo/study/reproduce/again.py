@@ -50,15 +50,17 @@ class Repetition:
 def reproduce(
     recorded: Recorded, which: str, folds: Sequence[int] | None, show: Callable[[Repetition], None]
 ) -> list[Repetition]:
-    """Train trials again with their recorded seeds, in this process.
+    """Train trials again with their recorded seeds, in this process, and return each comparison with a recorded value.
+
+    For each training, compare the leading metric. If all folds are trained, also compare the trial's means of all
+    other metrics and of the values with a limit. Do not compare values that depend on the machine; see
+    `measured_metrics`.
 
     Args:
         recorded: the study.
         which: `best`, `all` or a trial's number.
-        folds: the folds to train; None = all folds. The leading metric is compared for each training. If all folds
-            are trained, the trial's means of all further metrics and of the values with a limit are compared, too.
-            Values that depend on the machine are not compared; see `measured_metrics`.
-        show: a function that is called with each finished repetition.
+        folds: the folds to train; None = all folds.
+        show: a function that is called with each comparison.
 
     Raises:
         StudyError: the chosen trial or fold does not exist, the study has no winner, or trials.csv is not valid.

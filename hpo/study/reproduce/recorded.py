@@ -214,7 +214,10 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each split whose data differ from the report; without a split, compare file by file."""
+    """Yield a line for each split whose data differ from the report.
+
+    If the report has no splits, yield a line for each data file that differs.
+    """
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -235,7 +238,8 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
     """Yield a line for each revision, code file, toolkit file and library version that differs from the report.
 
-    Skip versions in the report's environment, because `read_files` compares them. Without a report, yield nothing.
+    Leave out the libraries in the report's `environment`, because `read_files` compares their versions. Without a
+    report, yield nothing.
 
     Raises:
         StudyError: the report's description of the code is malformed.

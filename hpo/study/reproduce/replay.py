@@ -42,7 +42,7 @@ class Replay:
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
         """Return the replay's prepared study with the added points and the stops of trials from the original study.
 
-        With `study.order=free`, the study's `script` also says which outcomes were known at each original proposal.
+        With `study.order=free`, also set the field `script`: the outcomes that were known at each original proposal.
 
         Raises:
             HpoError: the report's added points or user actions cannot be read.

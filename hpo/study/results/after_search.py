@@ -140,7 +140,10 @@ def fresh_indices(section: StudySection, layout: TaskLayout) -> range:
 
 
 def num_to_finish(config: StudyConfig) -> int:
-    """Return how many of the best points must be fully trained after the search; the strategy must have amounts."""
+    """Return how many of the best points must be fully trained after the search.
+
+    The strategy must have the setting `eta`.
+    """
     count: int = max(config.strategy["eta"], config.study.finalists)
     return count
 

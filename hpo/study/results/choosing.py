@@ -154,7 +154,7 @@ def standard_error(trial: Trial, metric: str) -> float | None:
 def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]:
     """Return the other trials within one standard error of `best`; [] if `best` has a single score.
 
-    Only complete trials that keep the limits and have the scale and amount of `best` count.
+    Consider only complete trials that keep the limits, and have the same scale and amount as `best`.
     """
     error = standard_error(best, metric)
     if error is None:

@@ -38,8 +38,8 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expectation of each value in `Goal.names`, by name. A metric to maximize is negated, so that lower
-            is better.
+        worths: the expectation for each name in `Goal.names`, such as a metric. A metric to maximize is negated, so
+            that lower is better.
         num_candidates: the number of trials from which the winner was chosen.
         of_all: whether all complete trials served to estimate the noise, because too few have the winner's amount.
     """
@@ -51,9 +51,9 @@ class Expected:
     _search: "_Group | None"
 
     def score(self, name: str) -> ExpectedScore:
-        """Return the expected score of a value in `Goal.names`, such as a metric, with a 95 % interval.
+        """Return the expected score for a name in `Goal.names`, such as a metric, with a 95 % interval.
 
-        The ends of the interval are within the bounds that the objective describes for the value.
+        The ends of the interval are within the bounds that the objective describes for this name.
         """
         worth, sign = self.worths[name], _signs(self._run.goal)[name]
         value, half = sign * worth.value, half_width(worth.own, worth.folds)
@@ -159,9 +159,10 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return the trials in `equal` that could have become the winner, with their values and noise.
+    """Return two values: the trials that could have become the winner, and their `Candidates` object.
 
-    With several folds or seeds, the noise is estimated from the trials in `noisy`. Return None if the noise is unknown.
+    All these trials are in `equal`, the complete trials with the winner's scale and amount. With several folds or
+    seeds, the noise is estimated from the trials in `noisy`. Return None if the noise is unknown.
     """
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
@@ -254,8 +255,8 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
     """Return the noise of a metric that is a share of examples, such as accuracy; `losses` has the shape (trials, 1).
 
     The noise is binomial, as for independent examples. Laplace's rule of succession adds one success and one
-    failure, so that a share of 1 has noise, too. The variances come from estimates of the true shares. The observed
-    shares of the best trials are too good, and would give too little noise.
+    failure, so that a share of 1 has noise, too. The noise is computed from estimates of the true shares, because the
+    observed shares of the best trials are too good, and would give too little noise.
     """
     shares = (np.abs(losses[:, 0]) * examples + 1) / (examples + 2)
     shares = true_values(shares, np.sqrt(shares * (1 - shares) / examples))
@@ -263,7 +264,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
 
 
 def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
-    """Return a function that chooses the winner from given mean values of these trials, as `choose_best` does."""
+    """Return a function that chooses the winner of `trials` from their mean values, as `choose_best` does."""
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
     costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])

@@ -48,17 +48,17 @@ class Noise:
 def noise_of(losses: Array, are_folds: bool) -> Noise:
     """Return the noise of trials from their finite losses, of shape (trials, columns) with two or more columns.
 
-    With few columns, the variance of a single trial is a poor estimate. Trials far from the best are often noisier. So
-    variances are shrunk towards a line over the trials' ranks: moderated variances with a trend (Smyth 2004, "Linear
-    models and empirical Bayes methods for assessing differential expression in microarray experiments", sections 3 and
-    6; the trend is that of limma, the program of that paper). The uncertainty of the line (the leverage of each trial)
-    reduces the degrees of freedom. With fewer than 8 trials there is no trend. With fewer than 4 trials, every trial
-    gets the mean variance.
+    With few columns, the variance of a single trial is a poor estimate, so variances are shrunk towards a line. The
+    line predicts the variance from the trial's rank, because trials far from the best are often noisier. The method is
+    moderated variances with a trend (Smyth 2004, "Linear models and empirical Bayes methods for assessing differential
+    expression in microarray experiments", sections 3 and 6; the trend is that of limma, the program of that paper). The
+    uncertainty of the line (the leverage of each trial) reduces the degrees of freedom. With fewer than 8 trials there
+    is no trend. With fewer than 4 trials, every trial gets the mean variance.
 
     If the columns are folds, a fold is assumed to shift the losses of all trials equally. This shift is the effect of
-    the fold. The estimate is a weighted mean of the differences between each trial's loss in the fold and the trial's
-    mean loss. The weight of a trial is the inverse of the trial's variance on the line, so that noisy trials do not
-    hide the effects.
+    the fold. The effect is estimated as a weighted mean of the differences between each trial's loss in the fold and
+    the trial's mean loss. The weight of a trial is the inverse of the variance that the line predicts for the trial, so
+    that noisy trials do not hide the effects.
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)

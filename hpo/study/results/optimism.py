@@ -89,7 +89,8 @@ class Candidates:
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
         """Return the expectation of each value, such as a metric, of the trial in row `chosen`.
 
-        `choose` picks the winners of simulated searches, from which the optimism is estimated.
+        The expectation is the observed mean minus the winners' mean error in simulated searches. `choose` picks these
+        winners.
         """
         excess, spread = self._optimism(choose)
         columns, worths = self.values.shape[1], list[Worth]()
@@ -105,11 +106,12 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return two arrays with one number per metric or limited number: the mean and variance of the winner's error.
+        """Return two arrays with one number per name in `Goal.names`: the mean and variance of the winner's error.
 
-        The error is the winner's observed mean minus the winner's true mean. A mean error below 0 says that the winner
-        looks better than it is. Use a parametric bootstrap: each simulated search draws the observed means of the
-        trials around their estimated true means. Then `choose` picks the winner of this search.
+        The error is the winner's observed mean minus the winner's true mean. Lower values are better, so a mean error
+        below 0 says that the winner looks too good. Use a parametric bootstrap: each simulated search
+        draws the observed means of the trials around their estimated true means. Then `choose` picks the winner of this
+        search.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape
@@ -133,7 +135,7 @@ class Candidates:
     def _correlation(self) -> Array:
         """Return the correlation of the noise between every two values, as an array with shape (values, values).
 
-        A value is the number of a trial for one name in `Goal.names`, such as a metric.
+        Each trial has one value for each name in `Goal.names`, such as a metric.
         """
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]

@@ -27,7 +27,7 @@ _EXCLUDED = (
 def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> PreparedStudy:
     """Copy a study under another name, and prepare the copy so that it can continue; see `load_study`.
 
-    A failed check leaves no copy.
+    `load_study` checks the study before it is copied, so that a failed check leaves no copy.
     """
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))

@@ -91,7 +91,8 @@ class Manifest(BaseModel):
         folders: the paths of all folders.
         id: the unique id of this copy; empty in an archive.
         generation: the number of copies written to this mirror so far, including this one; 0 in an archive.
-        writer, written: the machine and folder of the original, and the time of the copy.
+        writer: the machine and folder of the original.
+        written: the time of the copy.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -183,7 +184,11 @@ class Mirror:
         self._warned: set[str] = set()
 
     def copy(self) -> None:
-        """Update the copy; StudyError if the URL cannot be written, or has a copy of another study or folder."""
+        """Update the study's copy at the URL.
+
+        Raises:
+            StudyError: the URL cannot be written, or its copy is of another study or was made from another folder.
+        """
         self._own_manifest()
         stored = self._store.digests()
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
@@ -219,7 +224,7 @@ class Mirror:
         """Delete the copy at the URL, and return whether there was a copy.
 
         Raises:
-            StudyError: the URL cannot be written, or has a copy of another study or folder.
+            StudyError: the URL cannot be written, or its copy is of another study or was made from another folder.
         """
         if self._own_manifest() is None:
             return False

@@ -142,7 +142,7 @@ class _TrialViewMaker:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of the winner; the view has the expected score if the report has this score for `trial`."""
+        """Return the view of the winner `trial`, with the expected score if `trial` is also the report's winner."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:

@@ -63,7 +63,11 @@ class StudyReader:
         self._run: StudyRun | None = None
 
     def snapshot(self) -> Snapshot:
-        """Return the current state; raise StudyError if a mirror cannot be reached."""
+        """Return the current state of the study.
+
+        Raises:
+            StudyError: the mirror (the remote copy of the study's folder) cannot be reached.
+        """
         return Snapshot(latest_status(self.folder), read_running(self.folder))
 
     def study(self) -> StudyRun:
@@ -173,8 +177,8 @@ class MirrorReader(StudyReader):
             manifest = Manifest.at(self._store.place)
             if manifest is None:
                 raise StudyError(
-                    f"study: there is no copy of a study at {self.reference}; give the URL that the study has as "
-                    f"study.mirror"
+                    f"study: there is no copy of a study at {self.reference}; give the value of study.mirror in "
+                    f"the study's configuration"
                 )
             try:
                 for name in _FETCHED:

@@ -363,7 +363,8 @@ def _to_plain(value: Any) -> Any:
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
     """Return values as one line of text.
 
-    If `texts` has the values on fresh seeds, `in_search` has the values in the search; otherwise `in_search` is empty.
+    `texts` has the values to show. If these values come from fresh seeds, `in_search` has the values from the search.
+    Otherwise, `in_search` is empty.
     """
     return format_scores(_join_texts(texts), _join_texts(in_search))
 

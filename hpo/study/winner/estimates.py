@@ -110,7 +110,7 @@ class Sample:
 
 
 def _numbers(listed: Any) -> Numbers | None:
-    """Return an array with a row of numbers per example; None if there is no such array."""
+    """Return `listed` as an array with one row of finite numbers per example; None if this is not possible."""
     try:
         array = np.asarray(listed)
     except (TypeError, ValueError, RuntimeError):

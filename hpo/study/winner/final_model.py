@@ -17,10 +17,11 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model is missing or was changed, or is not yet noted in the record.
+    """Return whether the study needs the winner's model, but does not have it.
 
-    The files of the model matter only if the data are split and the objective has `run_test`, which scores saved
-    models. Otherwise, return True if trainings have written models, and the record has no note of the winner's model.
+    `run_test` scores saved models. If the objective has `run_test` and the data are split, return True if the model is
+    missing, was changed, or is not noted in the record. Otherwise, return True if trainings have written models, but
+    the record has no note of the winner's model.
     """
     if run.winner is None or run.model is not None:
         return False

@@ -87,7 +87,7 @@ def open_test(
     if study.is_outside:
         raise StudyError(
             f"test: another program trains the trials of study '{study.reference}' (`hpo ask`, `hpo tell`), so the "
-            f"study has no test split; score its winner in that program, once"
+            f"study has no test split; score its winner in that program, and only once"
         )
     winner = _winner(study, run)
     # The report needs this file; read it now, so that an incomplete one fails before the test split is read.

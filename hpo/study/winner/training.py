@@ -2,7 +2,7 @@
 
 The best trials continue from their states (without a state, from the start), with their seeds. These trainings do not
 belong to the search. If the search continues with a larger budget, it proposes the same trials as if these trainings
-had not run. The outcomes of these trainings are kept, so none of them has to run again after that search.
+had not run. The outcomes are kept, so none of these trainings has to run again after the continued search.
 """
 
 import logging
@@ -99,8 +99,8 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
     """Return the tasks that train the best trials to the end and have no outcome yet.
 
-    The tasks of a trial continue from the trial's states. If one of these states is missing, all of these tasks start
-    anew.
+    The tasks of a trial continue from the trial's states. If a state of a trial is missing, all tasks of that trial
+    start anew.
     """
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):

@@ -74,7 +74,7 @@ class Guard:
             self._back_up()
 
     def end(self) -> None:
-        """Close the mark file. If rows were written since the previous backup, first make a last backup."""
+        """If rows were written since the previous backup, make a last backup. Then close the mark file."""
         if self._file < 0:
             return
         if self._written:
@@ -99,7 +99,7 @@ class Guard:
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Return the id of a study and the progress of its record, from the mark file of the database.
+    """Return the mark of the database at `path`: the id of the study and the record's number of rows.
 
     Return None if the mark file is missing or unreadable.
     """

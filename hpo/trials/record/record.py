@@ -339,7 +339,7 @@ class Record:
         return list(self._rows.queued())
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that a period without interruption begins now, with this many workers; only the first call counts."""
+        """Write that a period without interruption begins now, with this many workers; do nothing in later calls."""
         if not self._has_begun:
             self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True

@@ -220,7 +220,7 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def point_of(trial: FrozenTrial, dimensions: Iterable[Dimension]) -> Point:
-    """Return the point of a trial: its values of these dimensions, without inactive dimensions."""
+    """Return the point of a trial: the trial's value for each active dimension in `dimensions`."""
     return {d.key: from_stored(d, trial.params[d.key]) for d in dimensions if d.key in trial.params}
 
 

@@ -139,8 +139,8 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
     Args:
         study: the study and its storage.
         path: the path of the study's own file.
-        mark: the progress of the record that its mark file states; None = unknown.
-        opened: the record, if it could be opened but has lost rows; None = it could not be opened.
+        mark: the progress of the record according to the record's mark file; None = unknown.
+        opened: the opened record, which has lost rows; None = the record could not be opened.
         reason: what is wrong with the record.
 
     Raises:
@@ -189,9 +189,9 @@ def _read(rows: OptunaRows, study: Stored) -> Record:
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Give the rows a `Guard`, which updates two files for the SQLite file at `path`: the mark file and the backup.
+    """Attach a `Guard` to the record's rows; the guard updates the mark file and the backup of the file at `path`.
 
-    The mark file stores the progress of the record; `mark` is the present progress.
+    The mark file stores the study's id and the number of rows; `mark` has the present values.
     """
 
     def refuse_damaged(mark: Mark) -> None:

@@ -14,7 +14,8 @@ from hpo.trials.space.space import Point, short_text
 class Add:
     """Add a point to try next.
 
-    If `retry_of` is given, retry the failed trial with this number instead, with the same point and amount of training.
+    If `retry_of` is given, add no new point: retry the failed trial that has the number `retry_of`. The retry has the
+    same point and amount of training.
     """
 
     point: Point

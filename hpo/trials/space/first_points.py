@@ -60,7 +60,9 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
 
 
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
-    """Return the default configuration: for each dimension its default, else the configuration's own value.
+    """Return the default configuration: the default of each dimension, else the dimension's value in `fixed`.
+
+    `fixed` has the values of the study's configuration by dotted key.
 
     Raises:
         NoDefaultError: a dimension has neither of these values, so there is no default configuration.

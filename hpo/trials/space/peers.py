@@ -175,11 +175,11 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
 def range_of(
     where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, is_from_low: bool = False
 ) -> dict[str, Any]:
-    """Return a range in the form of conf/space.
+    """Convert a range of another tool to the form of conf/space.
 
     In conf/space, the values of a range with a step are low, low + step and so on. If `is_from_low` is false, the
-    values of the other tool are the multiples of the step. Then raise SpaceError unless low and high are multiples of
-    the step.
+    values in the other tool are the multiples of the step. In this case, raise SpaceError unless low and high are
+    multiples of the step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}

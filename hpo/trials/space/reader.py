@@ -105,9 +105,10 @@ def _are_rules(value: Any, keys: Collection[str]) -> bool:
 def _are_points(value: Any, keys: Collection[str]) -> bool:
     """Return whether the value of the key `first` holds points; otherwise, `first` is the name of a dimension.
 
-    Points are the text `default`, a mapping of searched keys to values, or a list of such texts and mappings. Any other
-    plain value (text, number, true/false or null) also counts as points. So does a mapping that contains only plain
-    values and does not describe a dimension. For both, the user then gets an error message about points.
+    A point is the text `default` or a mapping of searched keys to values. The value can be a point or a list of points.
+    Two kinds of invalid values also count as points, so that the user gets an error message about points:
+        - any other plain value (text, number, true/false or null);
+        - any other mapping that contains only plain values and does not describe a dimension.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -419,8 +420,8 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
         # A point is built in the order of the dimensions, so the values in a condition must be known by then.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
-                f"{where}: '{later[0]}' must come before '{dimension.key}'; write the dimensions in this order; "
-                f"to change the order of groups, write a space file of your own"
+                f"{where}: '{later[0]}' must come before '{dimension.key}'; write '{later[0]}' first; if an override "
+                f"cannot change the order, write a space file of your own"
             )
 
 

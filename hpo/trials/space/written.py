@@ -128,7 +128,7 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
 
 
 def default_as_meant(value: Any, dimension: Any) -> Any:
-    """Return the default of an explicit dimension; turn a text such as 1e-5 into a number, as `as_meant` does."""
+    """Return the default of a dimension from `as_meant`; a text such as 1e-5 becomes a number, as in `as_meant`."""
     fields = dimension if isinstance(dimension, Mapping) else {"values": dimension}
     return _leaf({**fields, "default": value}, "space")["default"]
 

@@ -73,9 +73,9 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    If the objective is in the working directory, the code is its package or single module, and all files in the
-    working directory that this code imports. For a pickled function, the code consists of the modules that the function
-    uses. Package data is included if the packages declare it.
+    If the objective is in the working directory, the code starts with the objective's package or single module. The
+    code also contains all files in the working directory that the package or module imports. For a pickled function,
+    the code consists of the modules that the function uses. Package data is included if the packages declare it.
 
     Args:
         objective: the objective.
@@ -152,7 +152,8 @@ def _package_data(project: Path) -> dict[str, list[str]]:
         refused = [str(pattern) for pattern in patterns if pattern.is_absolute() or ".." in pattern.parts]
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DispatchError(
-            f"{project.name}: the package data to send to the nodes cannot be read: {error}; correct the file"
+            f"{project.name}: tool.setuptools.package-data (files to send to the nodes) cannot be read: {error}; "
+            "correct the file"
         ) from error
     if refused or any(isinstance(patterns, str) for patterns in data.values()):
         given = f"{refused[0]!r}" if refused else "a text"

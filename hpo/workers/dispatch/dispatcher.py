@@ -158,8 +158,8 @@ def outcomes(
 ) -> Iterator[tuple[Task, Outcome]]:
     """Run tasks in all slots at the same time. Yield each task with its outcome as soon as the task has finished.
 
-    These trainings have no rule that stops them. So if the objective ends one early (Optuna's `TrialPruned`), the
-    outcome is a failure.
+    No rule stops these tasks early. So if the objective ends a task early (Optuna's `TrialPruned`), the outcome is a
+    failure.
 
     Args:
         dispatcher: runs the tasks.

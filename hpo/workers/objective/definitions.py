@@ -42,14 +42,14 @@ def code_of(value: Any) -> CodeType | None:
 
 
 def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return the part of a syntax tree that defines a lambda.
+    """Return the part of a syntax tree that defines the wanted lambda, or the whole tree.
 
-    Return the whole tree if the lambda cannot be found. Also return the whole tree if each other lambda in the tree
-    contains the wanted lambda or is nested in it.
+    Return the whole tree if the wanted lambda cannot be found, or if the tree has no separate lambda. A lambda is
+    separate if it neither contains the wanted lambda nor is nested in the wanted lambda.
 
     Args:
-        tree: the tree of the source lines that contain the lambda.
-        code: the code object of the lambda.
+        tree: the tree of the source lines that contain the wanted lambda.
+        code: the code object of the wanted lambda.
         lines: the number of lines in the file before the tree's first line.
         columns: the number of bytes of indentation that were removed before parsing.
     """
@@ -80,7 +80,7 @@ def _holds(span: _Span, other: _Span) -> bool:
 
 
 def text_of_code(code: CodeType) -> str:
-    """Return a text of compiled code. The text is equal in every process with the same Python version.
+    """Return a text that identifies compiled code. It is the same in every process with the same Python version.
 
     The text includes docstrings, because compiled code does not distinguish them from other constants.
     """

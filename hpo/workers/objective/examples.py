@@ -19,8 +19,8 @@ class Examples:
         labels: the class of each example, for stratified splits and label counts; None = no classes.
         groups: the group of each example. All examples of a group are put into the same split. None = no groups.
         digests: a hash of each example's content, to compute fingerprints and find duplicates; None = unknown.
-        recurring: the numbers of examples whose content occurs again by chance, such as blank lines; they count as no
-            duplicates.
+        recurring: the indices of the examples whose content occurs again by chance, such as blank lines. These examples
+            do not count as duplicates.
         parts: sizes of the predefined splits `train`, `validation` and `test`. The examples must be in this order. None
             = no splits are predefined.
         name, version, source, licence, files: where the data comes from. Each file has its SHA-256.

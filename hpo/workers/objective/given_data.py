@@ -59,7 +59,9 @@ class GivenData:
             if data < 1:
                 raise ConfigError(f"data: the number of examples must be at least 1, given {data}")
             if stratify_by is not None:
-                raise ConfigError(f"stratify_by: must be left out if data is a number, given {stratify_by!r}")
+                raise ConfigError(
+                    f"stratify_by: must be left out if data is a number of examples, given {stratify_by!r}"
+                )
             return cls("number", int(data))
         if isinstance(data, pd.DataFrame):
             given = cls("DataFrame", len(data), (), stratify_by, source=data)
@@ -76,7 +78,7 @@ class GivenData:
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Create the object from the result of `head` and the rows' folder.
+        """Create a `GivenData` from `head`, the result of the method `head`, and from the folder of the rows.
 
         Raises:
             TypeError: a field is unknown or missing.
@@ -179,8 +181,8 @@ class GivenData:
             return None
         if self.kind not in ("DataFrame", "dict"):
             raise ConfigError(
-                f"stratify_by: must be left out, given {name!r}; only a DataFrame with columns and a dict of "
-                f"arrays can be stratified by name"
+                f"stratify_by: must be left out, given {name!r}; only a dict of arrays or a DataFrame "
+                f"can be stratified by name"
             )
         known = list(self._data)
         if name not in known:

@@ -162,7 +162,7 @@ class SearchDescription:
 
 @dataclass(frozen=True)
 class ScalesDescription:
-    """The scales at which `hpo scale` compares a model, as `describe_scales` returns them."""
+    """The scales of a model that `hpo scale` compares with each other, as `describe_scales` returns them."""
 
     scales: Sequence[Mapping[str, Any]]  # each scale's changes to the configuration, smallest first
     rate: str | None = None  # key of the learning rate, which is tuned at each scale; None = unknown
@@ -199,9 +199,10 @@ class Objective:
             result may have `scores_by_example`, which maps a metric to one entry per example, in the order of
             `task["test"]`. If an entry is a number, the metric must be the mean of the numbers. If it is a pair of
             numbers, the metric must be the sum of the first ones, divided by the sum of the second ones. If it is a
-            longer row of numbers, `score_of_sums` must map the metric to a function. The function takes an array
-            (samples, numbers) of summed rows, and returns the metric of each sample. The entries give the confidence
-            interval of the metric, and are not stored. A text in place of the entries says why there is no interval.
+            longer row of numbers, the result must also have `score_of_sums`, which maps the metric to a function. The
+            function takes an array (samples, numbers) of summed rows, and returns the metric of each sample. The
+            entries give the confidence interval of the metric, and are not stored. A text in place of the entries says
+            why there is no interval.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the stored model's output for each input text.
             `options` may have `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for
@@ -216,9 +217,9 @@ class Objective:
         describe_cost: `(config) -> number` above 0: the cost of one unit of training, relative to any fixed amount of
             work, and equal for equal configurations. A unit is the training between two steps of the learning curve;
             without a curve, the whole training. With `describe_cost`, a step may have `units`: the number of units done
-            so far, which must rise by at least 1 per step. The returned dict may have the total number in `units`.
-            Without `describe_cost` every unit costs 1. `describe_cost` may raise the errors that `check` raises,
-            because a trial with such a configuration fails anyway.
+            so far, which must rise by at least 1 per step. The dict that `run_fold` returns may have the total number
+            in `units`. Without `describe_cost` every unit costs 1. `describe_cost` may raise the errors that `check`
+            raises, because a trial with such a configuration fails anyway.
         describe_length: `(config) -> number or None`: the length of the longest possible training of this
             configuration, counted as in the training's reports, such as in epochs; None = unlimited. If the strategy
             trains in amounts, the length must be at least the largest amount.
@@ -282,7 +283,7 @@ class Objective:
             self.check(config)
 
     def length(self, config: Mapping[str, Any]) -> float:
-        """Return the length of the longest training of the configuration; infinite if no length is described."""
+        """Return the greatest length of a training with `config`; infinite if the objective describes no length."""
         length = None if self.describe_length is None else reported_values.number(self.describe_length(config))
         return math.inf if length is None else length
 
@@ -348,7 +349,7 @@ class Objective:
 
     @property
     def owner(self) -> str:
-        """The name of the objective's owner: in messages, it is the prefix of an optional function's name."""
+        """The name of the objective's module or pickled function. Messages put it before a function's name."""
         return ObjectivePath.of(self.path).owner
 
     def cost(self, config: Mapping[str, Any], number: int) -> float:

@@ -134,8 +134,8 @@ def refuse_another(module: ModuleType, origin: Origin, import_from: str | None, 
     expected = {"toolkit": ROOT, "working directory": Path(import_from or "")}.get(origin)
     if expected is not None and file is not None and not Path(file).is_relative_to(expected):
         raise ConfigError(
-            f"{what}: '{module.__name__}' must be imported from {expected}, but Python finds {file}, another "
-            f"module of this name, first; rename one of the two"
+            f"{what}: '{module.__name__}' must be imported from {expected}, but Python first finds another "
+            f"module of this name, {file}; rename one of the two"
         )
 
 

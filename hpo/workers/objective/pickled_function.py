@@ -270,7 +270,7 @@ def _used(function: Any) -> Parts:
 
 
 def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
-    """Return the names that bytecode `operations` use in the code, and in the code of its inner functions."""
+    """Return the names that a code object and its inner functions use in the bytecode instructions `operations`."""
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -79,9 +79,9 @@ class RunningTrial:
 
         `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. If there is a step but no
         epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has. Reports
-        without an epoch are numbered, and the first number is the attribute `trained` plus 1. If the first epoch is 0,
-        the last epoch of a full training is the amount minus 1. `more=False` says that this is the last report, so that
-        other trainings need not wait for more.
+        without an epoch are numbered from `trained` + 1; `trained` is the amount that is already done. If the first
+        epoch is 0, the last epoch of a full training is the amount minus 1. `more=False` says that this is the last
+        report, so that other trainings need not wait for more.
 
         Raises:
             TrainingStopped: the search stops the training.
@@ -250,8 +250,8 @@ class SuggestingTrial(RunningTrial):
     def set_user_attr(self, key: str, value: Any) -> None:
         """Store a number as a further result of the trial, or a text as a note. Warn about any other value.
 
-        Numbers are stored only if the function returns a number or a dict. Warn about a name that has a meaning of its
-        own among the results, such as `seconds`.
+        Numbers are stored only if the objective function returns a number or a dict. Warn about a name that has a
+        meaning of its own among the results, such as `seconds`.
         """
         if key in (self._metric, "seconds", "units"):
             self.warn(f"set_user_attr: '{key}' is ignored, because results have another value of this name; rename it")

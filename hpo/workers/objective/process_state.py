@@ -127,8 +127,8 @@ class Isolation:
 def isolated_state(seed: int) -> Iterator[None]:
     """Seed the global random generators of Python, NumPy and torch. After the block, restore changed global settings.
 
-    Earlier changes are kept, such as changes by the import of the user's modules. Torch is included only if torch is
-    already imported.
+    Changes from before the block are kept, such as changes by the import of the user's modules. Torch is seeded and
+    restored only if torch is already imported.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
@@ -164,9 +164,10 @@ def _handlers() -> dict[int, Any]:
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Restore those handlers that have changed since an earlier call of `_handlers` returned them.
+    """Set the signal handlers in `wanted`, a mapping from signal numbers to handlers.
 
-    Leave out a handler that is None, because it was not installed from Python and Python cannot restore it.
+    Skip handlers that are set already. Also skip None: such a handler was not installed from Python, so Python cannot
+    set it.
     """
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:

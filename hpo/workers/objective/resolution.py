@@ -79,7 +79,7 @@ def resolve(
 
 
 def with_form(text: str, searched: Collection[str] = ()) -> str:
-    """Return the path of an objective with the function's parameters, such as `(config)`; see `form_of`.
+    """Return an objective's path, followed by the function's parameters, such as `(config)`; see `form_of`.
 
     For a function with the parameter `task`, return the path without parameters. Return `text` unchanged for an
     objective of the toolkit, for a pickled function, and for a text that already has parameters.
@@ -215,7 +215,7 @@ def form_of(function: Callable[..., Any], searched: Collection[str] | None) -> F
         return "trial"
     if suggests and searched is None:
         raise ConfigError(
-            f"objective: a function that suggests its values must have the parameter 'trial', given '{needed[0]}'; "
+            f"objective: a function that calls suggest_... must have the parameter 'trial', given '{needed[0]}'; "
             f"rename the parameter"
         )
     if taken := [each for each in needed if each in (searched or ()) and each not in ("config", "trial")]:

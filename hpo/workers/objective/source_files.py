@@ -21,7 +21,7 @@ def files_with_imports(module: str) -> dict[str, Path]:
 
     The keys of the dict are the same paths, relative to the folder from which the module is imported. If the module is
     in a package, all files of the package are returned. Files of the toolkit are left out. If the package is installed,
-    the files that it imports are left out.
+    imported files outside the package are left out.
     """
     top, file = _place_of(module.partition(".")[0]), _place_of(module)
     if top.name == "__init__.py":
@@ -120,8 +120,8 @@ def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
     """Return the hash of each of these files, and of each file that they import.
 
     The key of a hash is the path of the file, followed by the suffix `RUN`. Paths are relative to `folder`; an imported
-    file outside `folder` has an absolute path. Imports of a Python file are searched in the folder of this file, in
-    `folder` and on PYTHONPATH.
+    file outside `folder` has an absolute path. The files that a Python file imports are searched for in the Python
+    file's folder, in `folder` and on PYTHONPATH.
     """
     entries = [folder / entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     paths = {name: folder / name for name in names}

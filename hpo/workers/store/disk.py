@@ -45,7 +45,7 @@ class DiskStore:
             self._in_use.enter_context(_locked(self._folder, fcntl.LOCK_SH))
 
     def get(self, digest: str, fetch: Callable[[], Iterable[bytes]]) -> Path:
-        """Return the folder whose package has this SHA-256; if it is missing, unpack the package from `fetch`."""
+        """Return the folder that is stored by this SHA-256; if there is none, unpack the package from `fetch` there."""
         folder = self._folder / digest
         with _locked(self._folder / "fetching"):
             if not folder.is_dir():

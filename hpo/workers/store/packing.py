@@ -91,7 +91,7 @@ def in_words(size: float) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """A folder or file in an object store: the SHA-256 of its package, and references to the pieces in order."""
+    """A package in an object store, stored in pieces: its SHA-256, and references to its pieces in order."""
 
     digest: str
     pieces: Sequence[Any]

@@ -102,8 +102,8 @@ class Journal:
     def restart(self, place: float) -> None:
         """Delete the state and the journal's file, so that the training starts from the beginning.
 
-        Also drop the entries after `place` (an epoch or step) from memory. The entries up to `place` stay in memory,
-        because these entries are reports of earlier trainings.
+        Also drop this training's entries from memory: the entries after `place` (an epoch or step). The entries up to
+        `place` stay in memory, because earlier trainings reported them.
         """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]

@@ -280,7 +280,10 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 @contextlib.contextmanager
 def _following(uri: str) -> Iterator[None]:
-    """Let MLflow use the environment variables, even if a notebook has chosen another store in this process."""
+    """Inside the context, let MLflow use the store at `uri`, and follow MLflow's environment variables.
+
+    In this process, a notebook may have chosen another store.
+    """
     import mlflow
 
     fluent, chosen = mlflow.tracking.fluent, mlflow.get_tracking_uri()

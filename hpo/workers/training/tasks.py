@@ -142,7 +142,7 @@ class Training:
     ) -> Self:
         """Return the settings that all tasks of a study share.
 
-        `Payload` describes `function_file` and `code`, and `Training` describes `own_lines`.
+        For the arguments `function_file` and `code`, see the fields of `Payload`. For `own_lines`, see `Training`.
         """
         study, goal, names = config.study, searched_goal(config.study), goal_of(config.study).names
         common = Payload(
@@ -172,10 +172,10 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration and the amount of the training that a trial continues from another study.
+        """Return two values: the configuration and the amount with which another study has trained a trial.
 
-        `study.extends` names the other study. The amount is None if that study fully trained the trial. Return None if
-        the trial continues no training of that study, or if both studies have the same configuration.
+        `study.extends` names the other study. The amount is None if the other study fully trained the trial. Return
+        None if the trial continues no training of the other study, or if both studies have the same configuration.
         """
         extends = self.extends
         # If the extension changes nothing, the trial continues like any other, and `before` is not needed.
@@ -214,7 +214,7 @@ class TaskBuilder:
         return self._tasks(replace(trial, trained=0), indices)
 
     def final_task(self, trial: Trial, amount: int | None) -> Task:
-        """Return the task that trains the winning trial on all development examples, up to `amount`."""
+        """Return the task that trains the winning trial up to `amount`, on all development examples."""
         assert self.plan is not None
         assert self.checkpoints_dir is not None
         payload = replace(
@@ -307,7 +307,7 @@ class TaskBuilder:
         return f"fold_{fold}_repeat_{repeat}" if repeat or self.layout.repeats > 1 else f"fold_{fold}"
 
     def _own_lines(self, trial: Trial, name: str | None) -> OwnLines | None:
-        """Return where the training's MLflow run is. If the trial has several trainings, each has a child run."""
+        """Return the location of a training's MLflow run: the trial's run, or with `name` a child of that run."""
         if self.training.own_lines is None:
             return None
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
@@ -334,7 +334,7 @@ class TaskBuilder:
         """Return the configuration without the path of the test split.
 
         If workers get a copy of the data, also leave out all other paths of the data. If the search does not split
-        configured data, return the whole configuration.
+        the data that the configuration names, return the whole configuration.
         """
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
@@ -351,7 +351,10 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Convert indices to positions in the copy of the development examples; without a copy, return the indices."""
+        """Convert indices of examples to positions in the workers' copy of the development examples.
+
+        If there is no copy, return the indices unchanged.
+        """
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)

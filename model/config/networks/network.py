@@ -22,7 +22,7 @@ class BaseShape(Section):
 
 
 class ModelConfig(Section):
-    """The settings of the network; conf/model describes keys, units and allowed values, per family and shape."""
+    """The settings of the network; a file in conf/model for each kind of network describes keys, units and values."""
 
     family: str
     shape: str

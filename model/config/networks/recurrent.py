@@ -78,7 +78,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 
     @property
     def goes_token_by_token(self) -> bool:
-        """Whether the decoder's cells need their result for one token as input for the next token."""
+        """Whether attention makes the input of a decoder's cell depend on the result for the previous token."""
         return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")
@@ -94,8 +94,8 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
                 )
             if self.bridge == "zero":
                 raise refuse(
-                    "must be 'copy' or 'mlp' with model.attention=none, because then only the bridge connects "
-                    "encoder and decoder",
+                    "must be 'copy' or 'mlp' if model.attention=none, because without attention only the bridge "
+                    "connects encoder and decoder",
                     "model.bridge",
                     "model.attention",
                 )

@@ -36,7 +36,7 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 
 def _refuse_one_of_two(path: str, key: str) -> None:
-    """Raise DataError if `path` is one of two aligned files, or the path of both files without their endings.
+    """Raise DataError if `path` is one of two aligned files, or the shared name of both files without an ending.
 
     The message says what to type instead.
     """

@@ -59,7 +59,7 @@ class Table:
 
 
 def read_text(path: str, key: str) -> tuple[str, File]:
-    """Return the text of a file, decompressed if its name ends in .gz; and the description of the file.
+    """Return two values: the text of a file, decompressed if the file's name ends in .gz, and the file's `File`.
 
     Raises:
         DataError: the file cannot be read, is empty, is not a complete gzip file, is not UTF-8, or holds a NUL
@@ -98,8 +98,8 @@ def read_table(
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header. None = guess: the row counts as a header if a column is configured by
-            name, or if the row has one of the usual column names for the last role (`columns.known`), such as `label`.
-            The row also counts as a header if `column_of_a_header` finds a column.
+            name, or if the row has a usual name of the last column in `columns`, such as `label` (`columns.known` has
+            the usual names). The row also counts as a header if the function `column_of_a_header` finds a column.
         columns: the columns to read.
         before: the table of the first split; None = this is the first split. If `before` is given, the guess compares
             the first row with the header of `before`, and does not call `column_of_a_header`.
@@ -120,7 +120,7 @@ def read_table(
         rows = _delimited_rows(path, numbered, names, columns)
         table = Table(file, list(rows), names=names, columns=columns, note=note)
     if not table.rows:
-        raise DataError(f"{path}: no example below the header; must hold at least one")
+        raise DataError(f"{path}: has no example below the header; the file must have at least one example")
     return table
 
 
@@ -232,8 +232,8 @@ def _delimited_rows(
 def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Iterator[tuple[int, list[str]]]:
     """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields.
 
-    The columns of a CSV file are separated by commas. If its first row then has too few columns, but enough of them
-    with semicolons, they are separated by semicolons, as spreadsheet programs write them in some languages.
+    Commas separate the columns of a CSV file. In some languages, spreadsheet programs write semicolons instead. Split
+    at semicolons only if commas give too few columns in the first row, and semicolons give enough.
     """
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
@@ -305,10 +305,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column for a role that no column matches by a known name; None = there is no column for `role`.
+    """Return the column for an open role; None = there is no column, or `role` is not open.
 
-    The roles that no column matches get, in order, the columns that match no role. Return None if any column is
-    configured, or if the number of columns is not the number of roles.
+    A role is open if no column has a known name of the role. The open roles take the unmatched columns in order. Return
+    None if the configuration names any column, or if the number of columns is not the number of roles.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
@@ -335,7 +335,7 @@ def _pick(row: list[str], places: dict[str, int], width: int, path: str, line: i
 
 
 def _filled(value: str, where: str, name: str, role: str) -> str:
-    """Return the value, without blanks around it if it is a label; DataError if it is empty."""
+    """Return the value; strip the blanks around a label. Raise DataError if the value is blank."""
     if not value.strip():
         raise DataError(f"{where}: the {name} is empty; fill it in or delete the line")
     return value.strip() if role == "label" else value

@@ -49,10 +49,10 @@ class UnknownTokens:
     If an unknown token occurs in the training split, its probability comes from its count there. Any other unknown
     token is coded as an escape (see `SeenOrNew`), followed by a spelling:
 
-    - If tokens are characters, the token is one of all Unicode characters, equally probable.
+    - If tokens are characters, the spelling is the token itself. All Unicode characters are equally probable.
     - If tokens are words, the token is spelled character by character up to an end mark. The probability of a character
-      comes from the character's count in the distinct tokens of the training split. Each distinct token counts once. A
-      new character is one of all Unicode characters, equally probable.
+      comes from the character's count in the distinct tokens of the training split. Each distinct token counts once.
+      For a new character, all Unicode characters are equally probable.
 
     The probabilities of all unknown tokens sum to at most 1. So the network's predictions together with the bits of
     unknown tokens are a valid code for the text, whatever the vocabulary.

@@ -92,7 +92,10 @@ class Block(nn.Module):
 
 
 def matrices_of_maps(module: nn.Module) -> list[Matrix]:
-    """Return the weight matrices of all maps in a module; with weight normalisation, only the direction parameters."""
+    """Return the weight matrices of all layers of type `Map` in a module.
+
+    With weight normalisation, return the parameters of the directions only.
+    """
     maps = [part for part in module.modules() if isinstance(part, Map)]
     directions = "parametrizations.weight.original1"
     weights = [part.get_parameter(directions if is_parametrized(part, "weight") else "weight") for part in maps]

@@ -50,7 +50,7 @@ class ConvolutionalState:
     length: int = 0
 
     def initial(self) -> "ConvolutionalState":
-        """Return a state with the same sources, but without decoded tokens."""
+        """Return a state with the sources of this state, but without decoded tokens."""
         return replace(self, windows=[], length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -78,7 +78,7 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return sqrt(0.5) times the sum of `h` and the context, which is mapped to the shape of `h`.
+        """Return sqrt(0.5) times the sum of `h` and the result of the attention, mapped to the shape of `h`.
 
         Args:
             h: (rows, time, filters), the output of the block.

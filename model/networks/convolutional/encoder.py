@@ -28,7 +28,7 @@ class ConvolutionalEncoder(nn.Module):
         return self.leave(inner)
 
     def read(self, x: Tensor, attention_mask: Tensor | None) -> Source:
-        """Return the encoded sequence for a decoder, with the embeddings of the tokens."""
+        """Return the `Source` for a decoder: the encoded sequence, its mask, and the embeddings of its tokens."""
         return Source(self(x, attention_mask), attention_mask, (x,))
 
     def attentions(self) -> Sequence[StoresWeights]:

@@ -36,7 +36,7 @@ class RecurrentState:
     length: int = 0
 
     def initial(self) -> "RecurrentState":
-        """Return a state with the same sources, but without decoded tokens."""
+        """Return a state with the sources of this state, but without decoded tokens."""
         return replace(self, hidden=self.first, fed=torch.zeros_like(self.first[0][0]), length=0)
 
     def select(self, rows: Tensor, sources: Tensor | None = None) -> None:

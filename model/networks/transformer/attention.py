@@ -119,7 +119,10 @@ class MultiHeadAttention(nn.Module):
     def _gather(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, packing: Packing | None
     ) -> Tensor:
-        """Attend with tensors (batch, heads, time, width); return (batch, time, d_model), or a packed tensor."""
+        """Attend with queries, keys and values of shape (batch, heads, time, width).
+
+        Return a tensor (batch, time, d_model); with `packing`, return a packed tensor.
+        """
         if self.stored_weights is not None:
             self.stored_weights.append(attention_weights(query, key, mask, causal))
         is_grouped = self.is_grouped

@@ -134,7 +134,7 @@ REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
     "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
     "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
-    "a tracker": (["track=mlflow"], "track.name: has no effect in a comparison"),
+    "a tracker": (["track=mlflow"], "track.name: must be none, because a comparison"),
     "a study beside strategies": (["digits"], "'digits'", "with --strategies"),
 }
 

@@ -132,7 +132,7 @@ def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
 
 REFUSED = (
     ([], "studies: must be two or more, given none"),
-    (["a", "study.trials=3"], "to compare strategies with this override, add --strategies"),
+    (["a", "study.trials=3"], "to compare strategies with the override 'study.trials=3', add --strategies"),
     (["a", "b", "--repeats", "3"], "--repeats: has no effect on existing studies"),
     (["a", "b", "--name", "a"], "is a study or another comparison"),
     (["a", "down"], "study.direction: must be the same"),

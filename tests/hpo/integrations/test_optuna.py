@@ -160,7 +160,7 @@ def computed(trial):
     ("objective", "says"),
     [
         (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
-        (computed, r"^computed\(trial\): .*: its arguments must be plain values.*as_sampler"),
+        (computed, r"^computed\(trial\): .*: arguments must be plain values.*as_sampler"),
         (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
         (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
     ],

@@ -199,7 +199,7 @@ CONTINUES = "command.continues=true"
         ("{lr}", [LR, "command.pattern={step: '(.)'}"], "command.pattern: must have a regular expression for a metr"),
         ("{lr} {task.folder}", [LR, "command.result=../out.json"], "result: must be the name of a file in {task"),
         ("{lr} {task.amount}", [LR], "command.line: {task.amount} needs command.continues=true"),
-        ("{lr} {task.amount} {task.resume_dir}", [LR, CONTINUES], "grid trains without amounts, and the objective"),
+        ("{lr} {task.amount} {task.resume_dir}", [LR, CONTINUES], "grid sets no amounts of training, but the obj"),
         ("{lr}", [LR, "strategy=asha", "strategy.max_amount=4"], "asha continues trainings, so the objective needs"),
     ],
 )

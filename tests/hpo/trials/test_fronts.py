@@ -176,7 +176,7 @@ def test_metrics_are_means_over_the_folds_and_a_tuple_has_them_in_their_order():
 
 def test_a_result_without_each_metric_is_refused():
     for returned, words in (
-        ((0.5,), "one number for each of quality, size, given 1 values"),
+        ((0.5,), "one number for each of quality, size, but it returned 1 values"),
         ({"quality": 0.5}, "returned no 'size'"),
         ({"quality": 0.5, "size": math.nan}, "'size' is nan"),
     ):

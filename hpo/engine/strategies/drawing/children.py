@@ -45,10 +45,10 @@ class Breeding:
         return self.space.complete(values, rng)
 
     def mutated(self, dimension: Dimension, value: Value, rng: np.random.Generator) -> Value:
-        """Return a different value of the dimension, or the same value if there is no other.
+        """Return another value of the dimension; in an ordered dimension, one that is near the old value.
 
-        In an ordered dimension, the new value is near the old value. In a range of whole numbers, rounding may give the
-        old value again.
+        Return the old value if the dimension has no other value. In a range of whole numbers, the old value may also
+        result from rounding.
         """
         if isinstance(dimension, Range):
             assert isinstance(value, int | float)

@@ -40,7 +40,7 @@ class Expected:
     space: Space
 
     def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
-        """Return whether a value is near an end of its window, unless the dimension ends there, too."""
+        """Return whether a value is near an end of its window, and the dimension continues beyond that end."""
         inner = next(d for d in self.space.dimensions if d.key == dimension.key)
         low, high = (to_unit(dimension, end) for end in _ends(inner))
         unit, edge = to_unit(dimension, value), _EDGE * (high - low)

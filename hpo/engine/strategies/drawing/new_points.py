@@ -31,9 +31,10 @@ class NewPoints:
     """Draws new points for strategies that train by amounts.
 
     All new points are random unless `is_learned` is true and at least 15 points have complete trials. Then most new
-    points are children of the best points so far. A point is better if it was trained further; among points trained
-    equally far, the point with the lower loss (with several metrics, on the earlier Pareto front) is better. The
-    remaining new points are random, because the best points of a low rung may not be the best of a high rung.
+    points are children of the best points so far. A point is better if it was trained further. Among points trained
+    equally far, the point with the lower loss is better; with several metrics, the point on the earlier Pareto front is
+    better. The remaining new points are random, because the best points of a low rung may not be the best of a high
+    rung.
 
     Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
     section 4). Like BOHB, it learns from the largest amount with enough points, and draws a share of its points at

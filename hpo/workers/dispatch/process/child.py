@@ -29,13 +29,13 @@ _MOST_PRINTED = 1 << 18  # how many bytes to keep of a task's output; the last o
 
 
 class LogPace:
-    """Decides which messages of a running task have the task's output so far: one in `SECONDS_BETWEEN_LOGS`."""
+    """Limits how often messages of a running task include its output: once every `SECONDS_BETWEEN_LOGS` seconds."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + SECONDS_BETWEEN_LOGS
 
     def is_due(self) -> bool:
-        """Return whether the next message has the output."""
+        """Return whether the next message must contain the task's output so far."""
         if (now := time.monotonic()) < self._next:
             return False
         self._next = now + SECONDS_BETWEEN_LOGS
@@ -124,7 +124,7 @@ class Child:
         `died` has four fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
         killed because memory ran out, else None. `out_of_step` says whether the process was killed because it answered
         a different call. The last message, with or without `died`, has `printed`: the task's output without secrets.
-        Every few seconds, another message has it, too.
+        Every few seconds, one of the earlier messages also has `printed`.
 
         Args:
             payload: the task.

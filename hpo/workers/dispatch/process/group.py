@@ -90,8 +90,8 @@ class Rank(NamedTuple):
     Attributes:
         run: trains the group's task in the process, and returns the last message of `Child.run`. The arguments are
             `call`, a unique name for this call, and `variables`, the process's environment variables. If the worker is
-            lost, the returned message has two other fields. `lost` is the reason. `is_at_fault` says whether the task
-            may have caused the loss.
+            lost, `run` returns a message with these two fields instead: `lost` is the reason; `is_at_fault` says
+            whether the task may have caused the loss.
         request_end: sends SIGTERM to the process.
         kill: kills the process, so that `run` returns.
     """
@@ -148,7 +148,10 @@ class Group:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run the task in the process of this rank. If the process fails, kill the first process; see `Group`."""
+        """Run the task in the process of rank `rank`, 1 or higher.
+
+        If this process fails, kill the process of rank 0; `Group` says when.
+        """
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -162,7 +165,7 @@ class Group:
                 self._first.kill()
 
     def _conclude(self, message: Message) -> Message:
-        """End the other processes. Return the group's last message; `message` is the first process's last message."""
+        """End all processes except rank 0; return the group's last message. `message` is the last message of rank 0."""
         with self._change:
             self._is_first_done = True
             self._change.notify_all()
@@ -187,7 +190,7 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait for the other processes, then kill those that are still running.
+        """Wait up to `patience` seconds for the end of all processes except rank 0, then kill the running ones.
 
         Return the last messages of the processes that ended without being killed, by rank.
         """

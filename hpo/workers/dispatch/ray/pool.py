@@ -126,7 +126,7 @@ class RayDispatcher:
         return reports
 
     def drop(self, task: Task) -> int:
-        """Remove a waiting task, and return 0; kill the worker of a running task, and return its process id."""
+        """Drop a task. For a waiting task, return 0. For a running task, kill the worker and return its process id."""
         self._started = [report for report in self._started if report.task is not task]
         waiting = next((run for run in self._waiting if run.task is task), None)
         if waiting is not None:

@@ -8,7 +8,7 @@
   a second cluster, or a first cluster after the import of Ray. If Ray lacks a name, such a start is refused. Our
   commands start Ray only once and do not need this.
 - `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
-  the name, trainings on these nodes do not get SIGTERM, and later continue from their last saved states.
+  the name, trainings on these nodes get no SIGTERM to save their states. They later continue from older saved states.
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
   lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
 - `GcsClient` finds out within 0.5 s whether a cluster answers, or whether the token is missing or wrong. `ray.init`
@@ -102,7 +102,10 @@ def number_of_gpus() -> int:
 
 
 def draining_nodes() -> Collection[str]:
-    """Return Ray's ids of the nodes that will be taken away soon; empty if Ray does not answer or lacks the name."""
+    """Return Ray's ids of the nodes that will be taken away soon.
+
+    The result is empty if Ray does not answer, or has no function `get_draining_nodes`.
+    """
     worker, _ = look_up("ray._private.worker", "global_worker")
     client = getattr(getattr(worker, "global_worker", None), "gcs_client", None)
     ask = getattr(client, "get_draining_nodes", None)

@@ -40,8 +40,9 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
     Args:
         nodes: the machines of the cluster.
         settings: the section `dispatch` of the configuration.
-        in_use: what other searches use, if the cluster is a single node. By default only as many workers are started as
-            fit into the remaining resources, but at least 1. None = ignore other searches.
+        in_use: the resources that other searches use, if the cluster is a single node. If `settings.workers` is None,
+            the number of workers is what fits into the remaining resources, but at least 1. None = ignore other
+            searches.
 
     Raises:
         DispatchError: the workers do not fit.

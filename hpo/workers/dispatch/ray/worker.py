@@ -162,7 +162,10 @@ class RayWorker:
 
 
 def describe_node(equipment: Equipment) -> dict[str, str]:
-    """Return the name and the versions of this `node`, or an `error` if the node cannot import the toolkit."""
+    """Return the name of this node as `node`, and the versions of its software by name.
+
+    If the node cannot import the toolkit, return the reason as `error` instead of the versions.
+    """
     node = {"node": f"{socket.gethostname()}"}
     equipment.prepare_folder()
     try:

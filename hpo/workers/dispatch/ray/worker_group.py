@@ -185,7 +185,7 @@ class WorkerGroup:
         return worker in self._nodes
 
     def draining_workers(self) -> Collection[Any]:
-        """Return the workers on nodes that will be taken away, except workers that are only on the driver's node.
+        """Return the workers with processes on nodes that will be taken away. The driver's node does not count.
 
         Ask Ray at most every two seconds; calls in between return an empty collection.
         """
