@@ -10,7 +10,6 @@ import pytest
 
 from tests.studies import REPOSITORY
 
-NEEDED = ("model", "conf", "benchmarks", "tests/model")
 # Python imports it when it starts, and then none of these.
 REFUSAL = """
 import sys
@@ -40,7 +39,7 @@ def test_without_a_gpu_it_says_so_and_writes_nothing():
 
 @pytest.mark.nightly
 def test_it_runs_with_the_model_and_its_tests_alone(tmp_path):
-    for folder in NEEDED:
+    for folder in ("model", "conf", "benchmarks", "tests/model"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)
     (tmp_path / "tests/__init__.py").touch()
     (tmp_path / "sitecustomize.py").write_text(REFUSAL)

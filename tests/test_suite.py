@@ -36,8 +36,7 @@ def test_each_tenth_has_whole_files():
 def test_tests_use_no_private_names_of_ours():
     files = {path.relative_to(REPOSITORY).as_posix(): path for path in (REPOSITORY / "tests").rglob("*.py")}
     found = {name: private_names(ast.parse(path.read_text())) for name, path in files.items()}
-    others = {name: names for name, names in found.items() if names and name not in WITH_PRIVATE_NAMES}
-    assert others == {}
+    assert {name: names for name, names in found.items() if names and name not in WITH_PRIVATE_NAMES} == {}
     assert all(found[name] for name in WITH_PRIVATE_NAMES), "remove a file from the list when it needs no private name"
 
 

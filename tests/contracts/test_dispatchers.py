@@ -29,8 +29,7 @@ def dispatcher(request):
 
 
 def task(number, objective, **config):
-    payload = Payload(f"toys:{objective}", {**CONFIG, **config}, "score", seed=5, trial=number)
-    return Task(number, 0, payload)
+    return Task(number, 0, Payload(f"toys:{objective}", {**CONFIG, **config}, "score", seed=5, trial=number))
 
 
 def run(dispatcher, tasks):

@@ -49,8 +49,7 @@ def test_the_champion_predicts_on_raw_text_as_the_command_does(reviews, client, 
     expected = out.splitlines()
     assert set(expected) == {"good", "bad"}, "each label is predicted"
     model = mlflow.pyfunc.load_model("models:/reviews@champion")
-    table = pd.DataFrame({"review": TEXTS, "other": range(4)})
-    for texts in (TEXTS, table, pd.Series(TEXTS), np.array(TEXTS)):
+    for texts in (TEXTS, pd.DataFrame({"review": TEXTS, "other": range(4)}), pd.Series(TEXTS), np.array(TEXTS)):
         assert model.predict(texts) == expected
     assert model.predict(TEXTS[0]) == expected[:1]
     # Options of the objective are parameters of the model.

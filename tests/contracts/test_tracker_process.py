@@ -71,8 +71,7 @@ def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folde
 
 def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
     """Nothing listens on the address; the search ends as ever and says that it was not sent."""
-    study = tracked_study(folder, trials=3, patience=1.0, uri="http://user:secret-word@127.0.0.1:9")
-    result = run(study)
+    result = run(tracked_study(folder, trials=3, patience=1.0, uri="http://user:secret-word@127.0.0.1:9"))
     assert (len(result.run.history), result.is_tracked) == (3, False)
     said = capfd.readouterr().err
     assert said.count("cannot be written") == 1
@@ -104,8 +103,7 @@ os.kill(os.getpid(), 9)
 def test_a_driver_that_died_leaves_no_run_running(folder):
     """Killed without a word: its process marks what ran, and ends."""
     command = [sys.executable, "-c", KILLED, str(folder)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    process = int(done.stdout)
+    process = int(subprocess.run(command, env=environment(), capture_output=True, text=True, check=False).stdout)
     wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
     parent, children = runs_of(tracked_study(folder))
     assert {parent.info.status, children[0].info.status} == {"KILLED"}
@@ -114,7 +112,6 @@ def test_a_driver_that_died_leaves_no_run_running(folder):
 def test_one_process_at_a_time_writes_a_study(folder):
     """The second waits for the first; both make trial 0, and there is one."""
     study = tracked_study(folder)
-    trackers = [tracker_with_a_trial(study) for _ in range(2)]
-    assert [tracker.close() for tracker in trackers] == [True, True]
+    assert [tracker.close() for tracker in [tracker_with_a_trial(study) for _ in range(2)]] == [True, True]
     _, children = runs_of(study)
     assert list(children) == [0]

@@ -42,8 +42,7 @@ PLACES = ("hpo/**/*.py", "model/**/*.py", "conf/**/*.yaml", "docs/**/*.md", "REA
 
 
 def test_the_pages_hold_the_generated_text():
-    names = [page.stem for page in pages()]
-    assert names == ["commands", "configuration", "json", "python", "report"]
+    assert [page.stem for page in pages()] == ["commands", "configuration", "json", "python", "report"]
     for page in pages():
         assert page.read_text() == written(page.read_text()), "write it again: python -m docs.building.reference"
 
@@ -91,8 +90,7 @@ def test_the_tree_of_the_design_names_every_folder():
 def test_the_version_is_the_same_everywhere():
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     assert yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())["version"] == version
-    headings = re.findall(r"^## ([\d.]+)", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings == [version]
+    assert re.findall(r"^## ([\d.]+)", (REPOSITORY / "CHANGELOG.md").read_text(), re.MULTILINE) == [version]
     assert hpo.__version__ == version
 
 

@@ -15,7 +15,6 @@ from tests.hpo.cli.commands import hpo, refused
 from tests.studies import REPOSITORY, rows
 
 KEPT = Path(__file__).parent / "kept"
-RELEASED = sorted(path.name for path in KEPT.iterdir())
 STUDIES = REPOSITORY / "studies"
 PUBLISHED = sorted(path.parent for path in STUDIES.glob("*/trials.csv"))
 
@@ -28,7 +27,7 @@ def reproduced(capsys, study):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize("name", sorted(path.name for path in KEPT.iterdir()))
 def test_it_is_reported_tested_reproduced_and_continued(capsys, name):
     folder = Path(shutil.copytree(KEPT / name, Path("runs", name)))
     code, out, err = hpo(capsys, "report", name)

@@ -29,8 +29,7 @@ LOCAL = (*TOY, "dispatch=local")
 
 def undisturbed_rows(folder):
     """Return the rows of the study of TOY when nothing happens to it."""
-    tree = toy_config(shipped("evolutionary"), trials=15)
-    return run_toy(folder, tree)
+    return run_toy(folder, toy_config(shipped("evolutionary"), trials=15))
 
 
 def start(*arguments, **options):

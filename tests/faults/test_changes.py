@@ -153,8 +153,7 @@ def test_edits_of_the_toolkit_are_a_warning_a_note_and_a_caution(whole, capsys):
 
 def test_another_version_of_a_library_is_a_warning_and_a_note(whole, capsys, monkeypatch):
     known = importlib.metadata.version
-    other = {"numpy": "0.1"}
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: other.get(name) or known(name))
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: {"numpy": "0.1"}.get(name) or known(name))
     line = f"version: numpy was {known('numpy')} and is now 0.1"
     assert goes_on(capsys).count(f"warning: {line}") == 1
     assert [change["changes"] for change in allowed_changes()] == [[line]]

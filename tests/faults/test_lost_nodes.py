@@ -133,8 +133,7 @@ def test_trainings_on_a_node_that_drains_go_on_elsewhere_and_no_step_is_trained_
     while not all(path.exists() for path in trained):
         pool.wait(0.2)
     there = next(each for each in ray.nodes() if each["NodeID"] != ray.get_runtime_context().get_node_id())
-    client = ray._raylet.GcsClient(address=cluster.address)
-    assert client.drain_node(there["NodeID"], 2, "the test takes it away", 0)[0]
+    assert ray._raylet.GcsClient(address=cluster.address).drain_node(there["NodeID"], 2, "the test takes it away", 0)[0]
     # One of them was started again.
     assert attempts(pool, 2) == [1, 2]
     for path in trained:

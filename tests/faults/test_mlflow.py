@@ -89,8 +89,7 @@ def test_a_server_that_fails_costs_one_warning_and_a_sync_sends_the_rest_once(se
         server.set_mode(fault)
 
     began = time.monotonic()
-    result = run_with(study, {5: break_it, 9: lambda: time.sleep(0 if fault == "error" else 12)})
-    assert not result.is_tracked
+    assert not run_with(study, {5: break_it, 9: lambda: time.sleep(0 if fault == "error" else 12)}).is_tracked
     assert time.monotonic() - began < 90
     assert warnings_in(capfd) == 1
     server.set_mode("pass")
@@ -121,8 +120,7 @@ def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth
     changes = {"trials": 10, "objective": "toy_faults:trains_a_second"}
     study = tracked_study(tmp_path, uri=server.uri, experiment="late", patience=20.0, **changes)
     dispatcher = Eventful({})
-    result = run(study, dispatcher)
-    assert not result.is_tracked
+    assert not run(study, dispatcher).is_tracked
     assert warnings_in(capfd) == 1
     assert dispatcher.training_seconds > 9.0
     assert dispatcher.driver_seconds < dispatcher.training_seconds / 20

@@ -76,8 +76,7 @@ def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child):
 @pytest.mark.slow
 def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child):
     began = time.monotonic()
-    last = messages(child, "dies_beside_a_copy")[-1]
-    assert last["died"]["signal"] == signal.SIGKILL
+    assert messages(child, "dies_beside_a_copy")[-1]["died"]["signal"] == signal.SIGKILL
     assert time.monotonic() - began < 20
     copy = int(Path("children").read_text())
     assert not psutil.pid_exists(copy) or outliving([psutil.Process(copy)], 5.0) == []

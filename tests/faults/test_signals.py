@@ -51,8 +51,7 @@ def test_the_second_signal_ends_at_once_although_the_objective_ignores_the_first
 def test_a_signal_to_the_whole_group_on_ray_with_mlflow_saves_and_leaves_no_process(undisturbed):
     """As a terminal and a service manager send it: workers get it as well."""
     Path("wait").touch()
-    on_ray = (*TRACKED, "dispatch.workers=2", "dispatch.retries=0")
-    driver = start("search", "objective=toy_faults:waits", *on_ray)
+    driver = start("search", "objective=toy_faults:waits", *TRACKED, "dispatch.workers=2", "dispatch.retries=0")
     wait_for_line(driver, " 2/15")
     children = psutil.Process(driver.pid).children(recursive=True)
     end_by(signal.SIGHUP, driver, 129, most_seconds=30.0, to_group=True)

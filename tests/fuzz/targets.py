@@ -41,7 +41,6 @@ class Target(NamedTuple):
 
 
 # Their samplers take a tenth of a second and more.
-OPTUNAS = ("gp", "tpe", "cma_es", "qmc")
 
 
 def read_whole_configuration(text: str) -> None:
@@ -53,7 +52,7 @@ def put_together(tree: dict[str, Any]) -> None:
     """As far as `hpo search` goes before anything is created; refused or not, the first round must come."""
     study = prepare_study(config_from_dict(tree))
     counts = [value for value in study.config.strategy.values() if isinstance(value, int)]
-    if study.config.strategy["name"] not in OPTUNAS and max(counts, default=0) < 1000:
+    if study.config.strategy["name"] not in ("gp", "tpe", "cma_es", "qmc") and max(counts, default=0) < 1000:
         proposals = propose(study.strategy, History([]))
         for number, proposal in enumerate(proposals[:3]):
             study.task_builder().tasks_of(Trial(number, 0, proposal.point, amount=proposal.amount))
@@ -90,11 +89,10 @@ def read_table(case: tuple[str, bytes]) -> None:
 
 def read_trials(content: bytes) -> None:
     Path("trials.csv").write_bytes(content)
-    space = space_from_dict({"lr": [1, 2, 3]})
     for read in (
         lambda: read_rows(Path("trials.csv"), ["state"]),
         lambda: read_csv(Path("trials.csv"), "score", None, None),
-        lambda: read_imports(["trials.csv"], space, Goal({"score": "maximize"})),
+        lambda: read_imports(["trials.csv"], space_from_dict({"lr": [1, 2, 3]}), Goal({"score": "maximize"})),
     ):
         _refused_or_not(read)
 
@@ -118,10 +116,6 @@ def read_folder(case: tuple[str, bytes]) -> None:
     (folder / name).unlink()
 
 
-def decide_rule(text: str) -> None:
-    read_constraint(text, ["a", "b.c"], {"d": 1}).holds({"a": 1, "b.c": 0.5})
-
-
 def _refused_or_not(read: Callable[[], Any]) -> None:
     with contextlib.suppress(HpoError):
         read()
@@ -140,7 +134,6 @@ ANY_TEXT = YAML_TEXT.map(lambda text: text.encode(errors="surrogatepass"))
 JSON_FILES = JSON.map(lambda value: json.dumps(value).encode())
 
 TOY = nearly(toy_config())
-NAMED = st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join)
 STUDIES = st.tuples(st.sampled_from(sorted(STRATEGIES)), st.sampled_from(sorted(SPACES)))
 DATA_FILES = st.sampled_from([(name, ending) for name in sorted(ENDINGS) for ending in ENDINGS[name]])
 OWN_FILES = st.sampled_from(["config.yaml", "report.json", "test.json", "test_evaluations.jsonl"])
@@ -150,13 +143,13 @@ TARGETS = {
     "JSON": Target(st.one_of(YAML_TEXT, JSON.map(json.dumps)), lambda text: parse_json(text, "file"), 200),
     "a whole configuration": Target(st.one_of(YAML_TEXT, TOY.map(yaml.safe_dump)), read_whole_configuration, 60),
     "a configuration": Target(
-        st.lists(st.one_of(OVERRIDES, NAMED), max_size=2),
+        st.lists(st.one_of(OVERRIDES, st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join)), max_size=2),
         lambda given: config_from_dict(compose.compose_config("search", given)),
         8,
     ),
     "a study": Target(STUDIES.flatmap(lambda names: nearly(toy_config(names[0], SPACES[names[1]]))), put_together, 60),
     "a space": Target(SPACE, lambda tree: space_from_dict(tree, {"lr": 1}), 100),
-    "rules": Target(RULES, decide_rule, 150),
+    "rules": Target(RULES, lambda text: read_constraint(text, ["a", "b.c"], {"d": 1}).holds({"a": 1, "b.c": 0.5}), 150),
     "data": Target(st.tuples(DATA_FILES, FILES).map(lambda case: (*case[0], case[1])), read_data, 150),
     "tables": Target(st.tuples(st.sampled_from(["t.csv", "t.csv.gz", "t.parquet"]), FILES), read_table, 40),
     "trials": Target(FILES, read_trials, 60),

@@ -83,11 +83,10 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     ],
 )
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
-    space = space_from_dict(two_sweeps())
     Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
     assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
     with pytest.raises((ConfigError, HpoError), match=says):
-        read_imports(names, space, Goal({"score": "maximize"}), fill)
+        read_imports(names, space_from_dict(two_sweeps()), Goal({"score": "maximize"}), fill)
 
 
 def test_a_strategy_that_does_not_learn_from_what_is_imported_is_said_not_to(capsys):
@@ -101,8 +100,7 @@ def test_an_import_is_listed_and_is_no_study(capsys):
     imported("lr,score", "0.1,0.95")
     assert main(["list", "--where", "state=imported"]) == 0
     assert re.search(r"\nold +imported +1/1 +0.9500 .* old.csv ", capsys.readouterr().out)
-    said = refused(capsys, "show", "old")
-    assert "start a study that learns from them: hpo search study.imports=old" in said
+    assert "start a study that learns from them: hpo search study.imports=old" in refused(capsys, "show", "old")
 
 
 def test_trials_of_the_space_that_were_trained_less_far_are_named_as_the_reason():

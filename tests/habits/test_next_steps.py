@@ -22,8 +22,7 @@ def searched(**given):
 
 @pytest.mark.slow
 def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys):
-    study = searched(config={"width": 8})
-    text = (study.folder / "report.md").read_text()
+    text = (searched(config={"width": 8}).folder / "report.md").read_text()
     assert 'hpo.load("mine").train()' in text
     assert "hpo train --config" not in text
     capsys.readouterr()

@@ -44,5 +44,4 @@ def test_a_link_that_leaves_the_folder_on_its_way_is_known_as_one(state, target)
 
 
 def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path):
-    taken = Snapshots(str(state), str(tmp_path), seconds_between=0.0).take()
-    assert links_in(Path(taken["snapshot"])) == LINKS
+    assert links_in(Path(Snapshots(str(state), str(tmp_path), seconds_between=0.0).take()["snapshot"])) == LINKS

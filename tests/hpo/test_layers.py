@@ -51,8 +51,7 @@ def test_what_catches_every_error_or_is_not_checked_says_why():
     bare = re.compile(
         r"# (type: ignore\[[\w-]+\]|noqa: (BLE|S)\d+)$|except (Base)?Exception( as \w+)?:\n *[^# ]", re.MULTILINE
     )
-    found = [(path, match[0]) for path in SOURCES for match in bare.finditer(path.read_text())]
-    assert found == []
+    assert [(path, match[0]) for path in SOURCES for match in bare.finditer(path.read_text())] == []
 
 
 def test_no_module_has_a_name_that_people_call():

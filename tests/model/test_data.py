@@ -64,6 +64,14 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
+        ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
+        ("a.csv", "text,label\none,x\na\0b,x\n", r"a.csv:3: holds a NUL"),
+        ("a.csv", "text,label\n", r"a.csv: no example below the header"),
+        ("a.csv", "text,text,label\na,b,c\n", r"a.csv:1: two columns are called 'text'"),
+        ("a.csv", ",\n,\n", r"a.csv: every field is empty"),
+        ("a.csv", " \n", r"a.csv: the file is empty"),
+        ("a.dat", "one,x\n", r"a.dat: the name has no ending of a known format"),
+        ("a.jsonl", "[1]\n", r"a.jsonl:1: is a JSON list"),
         ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
         ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
         ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' .*0\.5"),
@@ -174,8 +182,7 @@ def test_the_name_of_a_special_token_in_a_text_is_text(unit):
 
 @functools.cache
 def subwords(lowercase):
-    texts = ["the cat sat\n", "the mat\n"]
-    return stored(ByteSubwords.learn(texts, lowercase=lowercase, min_count=2, max_size=300))
+    return stored(ByteSubwords.learn(["the cat sat\n", "the mat\n"], lowercase=lowercase, min_count=2, max_size=300))
 
 
 @pytest.mark.slow

@@ -71,8 +71,7 @@ EVERY = pytest.mark.parametrize(
 @EVERY
 def test_token_by_token_gives_what_the_whole_target_gives(family, settings):
     """So that no prediction sees a later token."""
-    more = ({"cell": "lstm", "num_layers": 2}, {"cell": "gru"}) if family == "recurrent" else ({},)
-    for each in more:
+    for each in ({"cell": "lstm", "num_layers": 2}, {"cell": "gru"}) if family == "recurrent" else ({},):
         network = pair(family, **settings, **each)
         source, attention_mask, target = batch()
         state = network.begin(source, attention_mask)

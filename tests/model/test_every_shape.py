@@ -62,8 +62,7 @@ FIRST = pytest.mark.parametrize(NAMES, {case.values[:2]: case for case in revers
 
 def learn(data, family="transformer", **overrides):
     """Return a configuration, its task and encoded texts."""
-    given = SETTINGS | OF_DATA.get(data, {"data__tokens": "words"}) | overrides
-    config = parse(small(data, family, **given))
+    config = parse(small(data, family, **SETTINGS | OF_DATA.get(data, {"data__tokens": "words"}) | overrides))
     task = TASKS[data].learn(config, ITEMS[data], range(len(TEXTS)))
     return config, task, task.encode(ITEMS[data])
 
@@ -109,8 +108,7 @@ def inputs(task, encoded, indices=None):
 
 @pytest.mark.parametrize("positions", ["none", "sinusoidal", "learned", "rotary", "alibi"])
 def test_every_position_norm_and_nonlinearity_builds_and_steps(positions):
-    nonlinearities = ("relu", "gelu", "tanh", "silu", "swiglu")
-    chosen = itertools.product(("layer", "rms"), ("first", "last"), nonlinearities)
+    chosen = itertools.product(("layer", "rms"), ("first", "last"), ("relu", "gelu", "tanh", "silu", "swiglu"))
     for number, (norm, norm_order, nonlinearity) in enumerate(chosen):
         parts = {"positions": positions, "norm": norm, "norm_order": norm_order, "nonlinearity": nonlinearity}
         parts |= {"bias": number % 2 == 0, "qk_norm": number % 3 == 0, "num_key_heads": (None, 1, 3)[number % 4 % 3]}
@@ -232,8 +230,7 @@ def test_recomputed_activations_change_no_bit():
 def test_label_smoothing_mixes_in_the_uniform_distribution_and_the_z_loss_is_the_squared_log_of_the_denominator():
     logits, targets = torch.randn(5, 7), torch.tensor([1, NO_TARGET, 0, 6, 2])
     rows, known = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
-    mixed = 0.9 * nn.functional.one_hot(known, 7) + 0.1 / 7
-    smoothed = -(mixed * rows.log_softmax(-1)).sum()
+    smoothed = -((0.9 * nn.functional.one_hot(known, 7) + 0.1 / 7) * rows.log_softmax(-1)).sum()
     for z_loss in (0.0, 0.5):
         loss = summed_cross_entropy(logits, targets, 0.1, z_loss)
         torch.testing.assert_close(loss.objective, smoothed + z_loss * rows.logsumexp(-1).square().sum())

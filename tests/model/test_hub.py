@@ -137,8 +137,7 @@ def test_a_name_that_cannot_be_reached_and_the_missing_extra_are_reported(monkey
 
 
 def test_a_name_and_its_subset_are_requested_from_the_hub(monkeypatch):
-    data = datasets.Dataset.from_dict(columns(TEXTS, "text", "label"))
-    load = Mock(return_value=datasets.DatasetDict(train=data))
+    load = Mock(return_value=datasets.DatasetDict(train=datasets.Dataset.from_dict(columns(TEXTS, "text", "label"))))
     monkeypatch.setattr(datasets, "load_dataset", load)
     (file,) = hub(path="owner/name:train", subset="small")["files"]
     assert (load.call_args.args, file["path"]) == (("owner/name", "small"), "owner/name:train")

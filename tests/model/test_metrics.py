@@ -47,7 +47,6 @@ def test_the_error_of_a_token_is_counted_once_also_of_an_unknown_word():
 SIGNS = [*" \u00a0\u2003\t\n\u0301\u0130\u03a3\u03c2\u2581\u037e\u8c93\uac00\u00df\u01c5", "e\u0301"]
 SIGNS += [*".,-&'\"<>a", "&amp;", "-\n", "<skipped>", "<end>"]
 ANY = st.sampled_from(SIGNS) | st.characters(exclude_categories=["Cs", "Cn"], max_codepoint=0x1FFF)
-NASTY = st.lists(ANY, min_size=1, max_size=12).map("".join).filter(str.strip)
 
 
 def scores(predicted, references, metrics=None, texts=None, **data):
@@ -78,7 +77,7 @@ def scores(predicted, references, metrics=None, texts=None, **data):
     ],
 )
 @settings(max_examples=15)
-@given(texts=st.lists(NASTY, max_size=4))
+@given(texts=st.lists(st.lists(ANY, min_size=1, max_size=12).map("".join).filter(str.strip), max_size=4))
 def test_what_is_given_back_as_it_was_read_is_perfect_in_every_metric(unit, lowercase, metrics, texts):
     if unit == "words" and "bleu_tokenize" in metrics:
         metrics = metrics | {"bleu_tokenize": "auto"}  # another compares the file's text with decoded words
@@ -136,8 +135,7 @@ def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_character
     def uniform(tokens):
         return torch.zeros(*tokens.shape, 6)
 
-    measured = task.measure(uniform, encoded, torch.arange(len(encoded)), torch.device("cpu"))
-    metrics = task.metrics(encoded, [measured])
+    metrics = task.metrics(encoded, [task.measure(uniform, encoded, torch.arange(len(encoded)), torch.device("cpu"))])
     expected = 3 * math.log2(6) + 2 + 2 + (1 + math.log2(0x110000 - 0x800))
     assert (metrics["loss"], metrics["perplexity"]) == pytest.approx((math.log(6), 6))
     assert metrics["bits_per_character"] == pytest.approx(expected / 3)
@@ -157,8 +155,7 @@ def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_character
     ],
 )
 def test_metrics_say_which_settings_change_what_they_are_counted_in(data, given, names):
-    own = {"data__target_tokens": "words"} if data == "translation" else {}
-    config = small(data, data__path="a.txt", **own)
+    config = small(data, data__path="a.txt", **{"data__target_tokens": "words"} if data == "translation" else {})
     ours, its = (objective.describe_method(each) for each in (config, config | {"data": config["data"] | given}))
     units = [method["counted_in"] for method in (ours, its)]
     assert {name for name in units[0] if units[0][name]["depends_on"] != units[1][name]["depends_on"]} == names

@@ -62,8 +62,7 @@ def test_the_same_task_gives_the_same_bits_again_after_others_and_in_another_pro
     assert weights[0] == weights[1]
     code = "import json, sys; from tests.model.conftest import run; print(json.dumps(run(json.load(sys.stdin))))"
     command, root = [sys.executable, "-c", code], Path(__file__).parents[2]
-    output = subprocess.check_output(command, input=json.dumps(task), text=True, cwd=root)
-    assert json.loads(output) == [*first]
+    assert json.loads(subprocess.check_output(command, input=json.dumps(task), text=True, cwd=root)) == [*first]
 
 
 def test_two_trainings_in_turns_do_not_disturb_each_other(fold):
@@ -160,8 +159,7 @@ def test_sums_by_example_give_each_metric_of_all_test_examples_and_of_one_alone(
 
 
 def test_the_prepared_folder_holds_just_the_chosen_examples_and_no_path(reviews, tmp_path):
-    config = small("text_classification", data__path=str(reviews))
-    objective.prepare_data(config, [5, 3], str(tmp_path / "data"))
+    objective.prepare_data(small("text_classification", data__path=str(reviews)), [5, 3], str(tmp_path / "data"))
     content = "".join(path.read_text() for path in (tmp_path / "data").iterdir())
     lines = reviews.read_text().splitlines()
     assert [json.loads(line)["text"] for line in content.splitlines()] == [lines[i].split("\t")[0] for i in (5, 3)]
@@ -218,9 +216,8 @@ def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold):
 
 
 def test_every_token_of_a_language_model_but_the_first_is_predicted_once():
-    config = parse(small("language_modelling", data__context=8))
     items = [{"text": "abcdefghijklm\n"}, {"text": "nopqrstuv\n"}]
-    task = LanguageModelling.learn(config, items, [0, 1])
+    task = LanguageModelling.learn(parse(small("language_modelling", data__context=8)), items, [0, 1])
     data = task.encode(items)
     batch = task.batch(data, torch.arange(len(data)), torch.device("cpu"))
     before, predicted = (

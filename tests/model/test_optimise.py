@@ -20,8 +20,7 @@ def training(**overrides):
 
 def rates(num_steps=100, **overrides):
     """Return the learning rate of each step and of the one after the last."""
-    config = training(lr=1.0, **overrides)
-    return [learning_rate(step, num_steps, config) for step in range(num_steps + 1)]
+    return [learning_rate(step, num_steps, training(lr=1.0, **overrides)) for step in range(num_steps + 1)]
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt", "wsd", "plateau"])

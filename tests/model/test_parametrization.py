@@ -49,8 +49,7 @@ def checked(data, family, grown, is_counted=lambda name: True):
 @EVERY
 def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, settings):
     config, task, _ = learn(data, family, **settings)
-    shape = config.model.model_dump()
-    base = {key: shape[key] for key in BASES[family]}
+    base = {key: config.model.model_dump()[key] for key in BASES[family]}
     grown, _, _ = learn(data, family, **settings, **MUP, model__base=base, model__gain_rate=3.0)
     torch.manual_seed(0)
     network, factors = build_network(task, config)
@@ -78,8 +77,7 @@ def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, sett
     ],
 )
 def test_no_layer_gives_more_or_less_for_the_width(data, family, settings):
-    grown = [(times, mup(family, times, **settings)) for times in (1, 2, 4, 8)]
-    check = checked(data, family, grown)
+    check = checked(data, family, [(times, mup(family, times, **settings)) for times in (1, 2, 4, 8)])
     assert check.is_within, check.verdict
 
 

@@ -44,9 +44,8 @@ def without(prefix):
 
 
 def run(script, *arguments, env):
-    command = [sys.executable, "-c", script, *arguments]
     options = {"capture_output": True, "text": True, "timeout": 120, "cwd": REPOSITORY}
-    return subprocess.run(command, env=env, check=False, **options)
+    return subprocess.run([sys.executable, "-c", script, *arguments], env=env, check=False, **options)
 
 
 @pytest.mark.slow

@@ -61,8 +61,7 @@ def printed(capsys, *arguments, code=0):
 
 def documented(title):
     """Return the fields that docs/reference/json.md lists below a title."""
-    page = (REPOSITORY / "docs/reference/json.md").read_text()
-    part = re.split(r"\n##+ ", page.partition(f" {title}\n")[2])[0]
+    part = re.split(r"\n##+ ", (REPOSITORY / "docs/reference/json.md").read_text().partition(f" {title}\n")[2])[0]
     return set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE))
 
 

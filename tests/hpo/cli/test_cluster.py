@@ -20,7 +20,6 @@ from tests.guard.sitecustomize import MINE
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import REPOSITORY, environment, rows
 
-SCHEMA = json.loads((Path(__file__).parent / "rayjob_schema.json").read_text())
 ASKED = ("--nodes", "2", "--cpus", "1", "--memory", "4G", "study.name=big")
 OF_SLURM = ("--partition", "all", "--time", "01:00:00")
 MIRRORED = ("space.training.lr={low: 1e-5, high: 1e-2, log: true}", "study.mirror=s3://bucket/hpo")
@@ -49,7 +48,7 @@ def test_the_job_of_kubernetes_is_one_of_kuberay(capsys, overrides):
     """The schema: rayjob_schema.json, of KubeRay's own of version 1, as far as we use it."""
     path, _ = written(capsys, "kubernetes", *ASKED, "--gpus", "2", "--image", "me/hpo:1", *overrides)
     job = yaml.safe_load(path.read_text())
-    jsonschema.validate(job, SCHEMA)
+    jsonschema.validate(job, json.loads((Path(__file__).parent / "rayjob_schema.json").read_text()))
     spec = job["spec"]
     pod = spec["rayClusterSpec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
     assert pod["resources"]["limits"] == {"cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "2"}
@@ -128,7 +127,6 @@ exit "$code"
 SCONTROL = """#!/bin/bash
 if [ "$1" = requeue ]; then touch requeued; else echo "$HEAD"; fi
 """
-NO_ADDRESSES = "import psutil\npsutil.net_if_addrs = dict\n"
 STUDY = ("study.trials=8", "training.epochs=6", "split.folds=1", "strategy=random", "track=none")
 
 
@@ -149,7 +147,7 @@ def test_two_nodes_a_stop_before_the_time_is_over_and_the_same_trials(capsys, tm
     for name, text in {"sbatch": SBATCH, "srun": SRUN, "scontrol": SCONTROL}.items():
         (stand_ins / name).write_text(text)
         (stand_ins / name).chmod(0o755)
-    (stand_ins / "sitecustomize.py").write_text(NO_ADDRESSES)
+    (stand_ins / "sitecustomize.py").write_text("import psutil\npsutil.net_if_addrs = dict\n")
     written(capsys, "slurm", *OF_SLURM, *ASKED, *STUDY)
     path = f"{stand_ins}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     own = environment() | {"PATH": path, "HEAD": head, "STAND_INS": str(stand_ins), MINE: head}

@@ -132,6 +132,16 @@ def test_when_every_trial_fails_the_exit_code_is_1(capsys):
 
 REFUSED = {
     "an unknown strategy": (["--strategies", "random,gird"], "strategy: must be one of", "'gird'"),
+    "one strategy": (["--strategies", "random"], "strategies: must be two or more, given random"),
+    "a strategy twice": (["--strategies", "random,random"], "is listed twice", "LABEL=NAME"),
+    "a label with a blank": (["--strategies", "a b=random,grid"], "may have only letters", "'a b'"),
+    "no repeats": (["--repeats", "0"], "repeats: must be 1 or more, given 0"),
+    "scales": (["study.scales=[{C:1},{C:2}]"], "study.scales: must be null in a comparison"),
+    "a setting out of bounds": (["--set", f"{SMALL}=1"], f"strategies.{SMALL}", "given 1"),
+    "a budget beyond the trials": (["--at", "5,13"], "at: must be 1 to 12", "given 13"),
+    "no seconds": (["--at-seconds", "0"], "at_seconds: must be above 0, given 0"),
+    "an optimum that is no number": (["--optimum", "nan"], "--optimum: must be a finite number"),
+    "an optimum of two": (["--optimum", "1", "study.metrics={accuracy:maximize,seconds:minimize}"], "has no effect"),
     "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
     "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
     "a tracker": (["track=mlflow"], "track.name: must be none, because a comparison"),
@@ -139,7 +149,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.quick("a tracker")
+@pytest.mark.quick("a tracker", "one strategy", "scales", "a setting out of bounds")
 @pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):

@@ -108,8 +108,7 @@ def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
         "sync": ["made", "track.uri=sqlite:///mlflow.db"],
         "add": ["made", "training.lr=0.001"],
     }
-    results = {name: printed(capsys, name, *words)[0] for name, words in given.items()}
-    for name, result in results.items():
+    for name, result in {name: printed(capsys, name, *words)[0] for name, words in given.items()}.items():
         assert set(result) == documented(f"hpo {name}"), name
     tested, _ = printed(capsys, "test", "made", "--no-default")
     assert set(tested) == documented("A study") | {"evaluation"}

@@ -94,8 +94,7 @@ def test_of_a_long_output_the_end_is_saved():
 
 def test_a_failure_ends_with_what_was_printed_last():
     failed = Outcome(error="ValueError: no luck", details="Traceback")
-    text = "\n".join(map(str, range(50)))
-    report = report_of(Task(0, 0, None), {"outcome": failed, "printed": text})
+    report = report_of(Task(0, 0, None), {"outcome": failed, "printed": "\n".join(map(str, range(50)))})
     head, _, last = report.outcome.details.partition("printed last:\n")
     assert head.startswith("Traceback")
     assert last.splitlines() == [str(number) for number in range(30, 50)]

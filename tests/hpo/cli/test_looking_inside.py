@@ -16,7 +16,6 @@ from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
 from tests.hpo.commands.searched import found
 
 TINY = (*QUICK, "training.batch_size=8", "training.lr=0.01", "model.num_heads=2")
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
         drawn, _ = printed(capsys, *words)
         assert set(drawn) == documented("hpo attention")
         assert all(one["heads"] for one in drawn["maps"])
-    assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
+    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     page = (tmp_path / "heads.html").read_text()
     assert "the film was &lt;bad&gt;" in page
     assert "default-src 'none';" in page

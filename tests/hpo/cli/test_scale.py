@@ -108,7 +108,6 @@ def test_of_the_toolkits_networks_scales_and_rates_are_known(capsys):
     assert [changes["model.d_model"] for changes in tree["study"]["scales"]] == [32, 64, 128, 256]
     assert tree["space"] == {"training": {"lr": {"values": [0.001, 0.002, 0.004, 0.008, 0.016, 0.032]}}}
     assert (tree["study"]["name"], tree["study"]["trials"]) == ("scale-table-digits", 24)
-    given = ("--over", "depth", "space.model.dropout=[0.1,0.2]")
-    tree, _ = printed(capsys, "scale", "--table", *given, "--cfg", "job")
+    tree, _ = printed(capsys, "scale", "--table", "--over", "depth", "space.model.dropout=[0.1,0.2]", "--cfg", "job")
     assert [changes["model.num_layers"] for changes in tree["study"]["scales"]] == [2, 4, 8, 16]
     assert tree["space"] == {"model": {"dropout": [0.1, 0.2]}}

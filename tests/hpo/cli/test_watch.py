@@ -65,8 +65,7 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
     assert out.startswith(f"study toy: ended\n{TRIALS} of {TRIALS} trials, ")
     assert set(printed(capsys, "watch", "toy")[0]) == documented("A study")
     assert contents(".") == before
-    status = read_status(folder)
-    write_status(folder, status.model_copy(update={"state": "running"}))
+    write_status(folder, read_status(folder).model_copy(update={"state": "running"}))
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.splitlines()[0]) == (1, "study toy: interrupted")
     assert "\nnext:   hpo resume toy   goes on with it\n" in out

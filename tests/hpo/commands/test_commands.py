@@ -87,8 +87,7 @@ def test_a_study_is_replayed_reproduced_of_its_report_alone_compared_and_exporte
     assert len(study.replay("dispatch=local", "track=none", progress=False)) == 0
     assert len(hpo.load("looked_up-replay").trials) == 8
     assert set(study.report_schema()["required"]) <= set(json.loads((study.folder / "report.json").read_text()))
-    mailed = shutil.copy(study.folder / "report.json", tmp_path / "report.json")
-    again = hpo.reproduce(mailed, folds=[0]).table
+    again = hpo.reproduce(shutil.copy(study.folder / "report.json", tmp_path / "report.json"), folds=[0]).table
     assert (again["name"].tolist(), again["holds"].all()) == (["fold_0"], True)
     assert set(hpo.compare_studies(["looked_up", "looked_up-replay"]).pairs.fold) == {"fold_0", "fold_1", "fold_2"}
     assert study.export(url := f"sqlite:///{tmp_path / 'there.db'}").trials == 8

@@ -129,8 +129,7 @@ def test_the_split_and_the_scores_are_the_same_for_any_workers():
 @pytest.mark.slow
 def test_other_data_are_another_study_and_are_refused_under_its_name():
     arguments = {"space": SPACE, "trials": 1, "folds": 2}
-    names = [found(tells, data=frame(shift), **arguments).name for shift in (0, 0, 100)]
-    assert names == ["tells", "tells", "tells-2"]
+    assert [found(tells, data=frame(shift), **arguments).name for shift in (0, 0, 100)] == ["tells", "tells", "tells-2"]
     with pytest.raises(hpo.HpoError, match="data: part development was"):
         found(tells, data=frame(100), name="tells", **arguments)
 
@@ -170,6 +169,15 @@ BAD = [
     ({"data": [1, 2]}, "given a list of int; numpy.asarray(...) makes an array of each"),
     ({"data": [np.zeros(3), np.zeros(4)]}, "all arrays must have the same length, given 3, 4"),
     ({"data": 0}, "must be at least 1, given 0"),
+    ({"data": []}, "given an empty list"),
+    ({"data": {1: X}}, "the keys of a dict must be texts, given 1"),
+    ({"data": np.array(1)}, "given an array without rows"),
+    ({"data": np.array([None, 1])}, "an array of Python objects cannot be written"),
+    ({"data": frame().iloc[:0]}, "must have at least one row"),
+    ({"data": frame().rename(columns={"x": 1})}, "use texts as column names"),
+    ({"data": frame().assign(y=np.nan), "stratify_by": "y"}, "stratify_by: 'y' has rows without a class"),
+    ({"data": {"y": TWICE}, "stratify_by": "y"}, "stratify_by: 'y' must have one class per row, given the shape"),
+    ({"data": X, "stratify_by": "y"}, "stratify_by: must be left out, given 'y'"),
     ({"data": pd.concat([frame(), frame()[["x"]]], axis=1)}, "must have unique column names, given 'x' twice"),
     ({"data": frame().assign(bag=[[1]] * ROWS)}, "would change column 'bag' (object)"),
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),

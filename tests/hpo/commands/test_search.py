@@ -45,13 +45,10 @@ def test_the_same_call_returns_the_finished_study_and_a_larger_budget_goes_on():
 
 
 def test_optional_functions_are_given_by_a_decorator():
-    def examples(_config):
-        return {"size": 20, "labels": [0, 1] * 10}
-
     def scored(_config, trial):
         return {"score": float(len(trial.test)), "model": float((trial.checkpoint_dir / "model").read_text())}
 
-    @hpo.objective(describe_data=examples, run_test=scored)
+    @hpo.objective(describe_data=lambda _: {"size": 20, "labels": [0, 1] * 10}, run_test=scored)
     def train(config, trial):
         if trial.checkpoint_dir:
             trial.checkpoint_dir.mkdir(parents=True, exist_ok=True)
@@ -73,6 +70,10 @@ def test_optional_functions_are_given_by_a_decorator():
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
         ({"settings": {"dispatch": {"name": "local"}}}, "settings: dispatch must be one of"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
+        ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
+        ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
+        ({"strategy": 3}, "strategy: must be a name, or a dict with `name` and settings, given 3"),
+        ({"objective": 3}, "must be a function"),
         ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
         ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
         ({"choose": {"a": 1}}, "choose: must name metrics of the study"),

@@ -108,8 +108,7 @@ def test_a_budget_ends_it_and_a_larger_one_goes_on():
 
 
 def test_a_strategy_of_rounds_says_which_results_it_waits_for():
-    halving = {"name": "successive_halving", "max_amount": 4, "eta": 2}
-    with opened(strategy=halving, trials=20) as session:
+    with opened(strategy={"name": "successive_halving", "max_amount": 4, "eta": 2}, trials=20) as session:
         with pytest.raises(hpo.NoTrialError, match="the strategy waits for the results of trials 0, 1, 2, 3") as raised:
             list(session)
         assert raised.value.is_waiting

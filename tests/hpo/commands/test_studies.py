@@ -54,8 +54,7 @@ def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
     assert [(name, view.state) for name, view in found.items()] == [*states.items()]
     assert "status.json" in found["foreign"].error
     assert "is a link" in found["link"].error
-    sizes = sum(path.stat().st_size for path in (runs / "halving").rglob("*") if path.is_file())
-    assert found["halving"].size == sizes
+    assert found["halving"].size == sum(path.stat().st_size for path in (runs / "halving").rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize(
@@ -86,6 +85,9 @@ def test_a_field_sorts_and_studies_without_a_value_come_last(runs):
 WRONG = {
     "scor>0.9": "did you mean 'score'?",
     "score~0.9": "the operator after score must be one of =, !=, <",
+    "score>x": "score must be a number, given 'x'",
+    "score>1 '": "cannot be read",
+    "score<1<2": "cannot be read, given 'score<1<2'",
     "state=end": "given 'end'; did you mean 'ended'?",
     "date>yesterday": "date must be a time, such as 2026-11-27",
     "": "FIELD OPERATOR VALUE",

@@ -34,8 +34,7 @@ def made_up(label, repeats, shift=0.0, metrics=2, limited=False):
 
 
 def one(losses, others, excess=()):
-    count = len(losses)
-    return FinishedSearch("a", 0, 0, losses, (1.0,) * count, False, tuple((other,) for other in others), excess)
+    return FinishedSearch("a", 0, 0, losses, (1.0,) * len(losses), False, tuple((other,) for other in others), excess)
 
 
 @pytest.mark.parametrize("goal", [TWO, THREE], ids=["two", "three"])
@@ -72,11 +71,10 @@ def test_a_point_is_attained_by_the_searches_that_have_a_trial_as_good_in_both()
     searches = [*made_up("a", 5), one((math.inf,), (math.inf,))]
     stairs = attainment(searches, TWO)
     assert list(stairs) == ["25", "50", "75"]
-    places = np.random.default_rng(0).uniform(0, 1, (200, 2))
     for level, corners in stairs.items():
         losses = np.array(corners) * (-1, 1)
         assert (np.diff(losses, axis=0) * (1, -1) > 0).all()
-        for place in places:
+        for place in np.random.default_rng(0).uniform(0, 1, (200, 2)):
             share = sum((search.losses_within_limits <= place).all(axis=1).any() for search in searches) / len(searches)
             assert (losses <= place).all(axis=1).any() == (100 * share >= int(level)), (level, share)
     (front,) = attainment(searches[:1], TWO).values()
@@ -101,7 +99,6 @@ def test_a_finished_search_is_read_as_it_was_written(tmp_path, goal):
     searches = made_up("a", 3, metrics=len(goal.metrics), limited=bool(goal.limits))
     if goal.is_single:
         searches = [replace(search, other_losses=(), excess=()) for search in searches]
-    written = Searches(tmp_path / "searches.csv", goal)
     for search in searches:
-        written.append(search)
+        Searches(tmp_path / "searches.csv", goal).append(search)
     assert list(Searches(tmp_path / "searches.csv", goal).finished.values()) == searches

@@ -113,8 +113,7 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     hostile = "<script>x</script>"
     searches = {hostile: made_up(hostile, 6), "b": made_up("b", 6, shift=0.3)}
     settings = {hostile: {"k": hostile}, "b": {}}
-    result = compare_strategies("<b>", searches, Measure("m", "minimize", 0.1), [FULL], settings)
-    page = render_comparison_page(result)
+    page = render_comparison_page(compare_strategies("<b>", searches, Measure("m", "minimize", 0.1), [FULL], settings))
     assert hostile not in page
     assert not [tag for tag in ('src="http', "src='http", "<link", "@import") if tag in page]
     assert page.count("plotly.js (cartesian - minified) v") == 1

@@ -45,8 +45,7 @@ def test_the_interval_has_the_shifts_that_the_test_does_not_reject(values, half_
 @pytest.mark.parametrize("comparisons", [1, 3, 10, 45])
 def test_the_fewest_repeats_are_those_that_can_reach_significance(comparisons):
     needed = fewest_repeats(comparisons)
-    smallest = [2 / 2**pairs for pairs in (needed - 1, needed)]
-    corrected = [holm([p, *[1.0] * (comparisons - 1)])[0][0] for p in smallest]
+    corrected = [holm([p, *[1.0] * (comparisons - 1)])[0][0] for p in [2 / 2**pairs for pairs in (needed - 1, needed)]]
     assert corrected[1] < 0.05 <= corrected[0]
     intervals = [SignFlips.of(normal(pairs), 0).interval(comparisons) for pairs in (needed - 1, needed)]
     assert intervals[0] is None is not intervals[1]

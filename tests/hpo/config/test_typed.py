@@ -136,9 +136,8 @@ def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
 
 
 def test_the_inside_of_a_list_is_not_searched_and_made_a_key_next_to_it():
-    says = "space.layers.0.w: is inside a list; search 'layers' as a whole, with choices"
     for space in ({"layers.0.w": [0.1, 0.2]}, {"layers": {"0": {"w": [0.1, 0.2]}}}):
         with pytest.raises(hpo.HpoError) as error:
             found(lambda config: 1.0, space=space, config={"layers": [{"w": 5}]})
-        assert str(error.value) == says
+        assert str(error.value) == "space.layers.0.w: is inside a list; search 'layers' as a whole, with choices"
     assert not Path("runs").exists()

@@ -68,6 +68,8 @@ def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
     [
         ("{x: {choices: [[1, 2], '[1,2]']}}", r"x.choices: .*the text '\[1,2\]' is the JSON of another choice"),
         ("{x: {choices: [{1: a}]}}", "x.choices: .*keys of a mapping must be texts"),
+        ("{x: {choices: [[.inf]]}}", "x.choices: .*finite numbers"),
+        ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
         ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
         ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
         ("{x: [1e-5, 1e-4]}", r"only texts that look like numbers.*1\.0e-5.*v1"),

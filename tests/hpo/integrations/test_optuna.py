@@ -278,9 +278,8 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_objective_at_odds_with_the_space_is_one_clear_error(mistake):
     wrong, message = MISTAKES[mistake]
-    study = optuna.create_study(sampler=as_sampler(make("random")))
     with pytest.raises(SpaceError, match=message):
-        study.optimize(wrong, n_trials=4)
+        optuna.create_study(sampler=as_sampler(make("random"))).optimize(wrong, n_trials=4)
 
 
 BOTH = {"x": {"low": 0.0, "high": 1.0}, "layers": {"choices": [1, 2, 3]}}
@@ -297,8 +296,7 @@ def test_several_objectives_get_the_trials_of_a_search_by_several_metrics(name):
         lambda t: [*two(t.suggest_float("x", 0.0, 1.0), t.suggest_categorical("layers", [1, 2, 3])).values()],
         n_trials=15,
     )
-    goal = Goal({"score": "minimize", "size": "maximize"})
-    expected = play(make(name, BOTH), 15, lambda point: two(**point), goal)
+    expected = play(make(name, BOTH), 15, lambda point: two(**point), Goal({"score": "minimize", "size": "maximize"}))
     assert [trial.params for trial in study.trials] == [dict(trial.point) for trial in expected][:15]
 
 

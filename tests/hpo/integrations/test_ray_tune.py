@@ -275,8 +275,7 @@ def test_a_real_tuner_runs_the_trials_of_our_own_search_and_its_folder_is_read(t
     config = {"search_alg": as_searcher(strategy), "metric": "loss", "mode": "min"}
     config |= {"num_samples": 6, "reuse_actors": True}
     run_config = tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0)
-    fixed = {"offset": 1.0}
-    tuner = tune.Tuner(train, param_space=fixed, tune_config=tune.TuneConfig(**config), run_config=run_config)
+    tuner = tune.Tuner(train, param_space={"offset": 1.0}, tune_config=tune.TuneConfig(**config), run_config=run_config)
     assert len(tuner.fit()) == 6
     expected = play(strategy, 2, loss_of)[:6]
     read = read_ray(tmp_path / "run", "loss", "minimize").attempts

@@ -255,15 +255,11 @@ def hp_space(trial):
     return {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)}
 
 
-def twice_right(metrics):
-    return 2 * metrics.pop("eval_right") - metrics["eval_loss"]
-
-
 @pytest.mark.slow
 def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_search(tmp_path):
     trainer = new_trainer(tmp_path, compute_metrics=measures)
     more = {"metric": "score", "direction": "maximize", "measured": ["right", "loss"]}
-    one = searched(objective_of(trainer, twice_right), hp_space, **more)
+    one = searched(objective_of(trainer, lambda m: 2 * m.pop("eval_right") - m["eval_loss"]), hp_space, **more)
     assert one.trials["learning_rate"].between(1e-4, 1e-2).all()
     assert list(one.trials.score) == pytest.approx(list(2 * one.trials.right - one.trials.loss))
     both = objective_of(trainer, lambda metrics: (metrics["eval_right"], -metrics["eval_loss"]))
@@ -274,8 +270,7 @@ def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_
 
 @pytest.mark.slow
 def test_all_sets_of_an_evaluation_are_one_report(tmp_path):
-    sets = {"a": ROWS[:16], "b": ROWS[16:]}
-    trainer = new_trainer(tmp_path, evaluated=sets, arguments={"num_train_epochs": 2})
+    trainer = new_trainer(tmp_path, evaluated={"a": ROWS[:16], "b": ROWS[16:]}, arguments={"num_train_epochs": 2})
     curve = outcome_of(searched(objective_of(trainer), hp_space, metric="a_loss")).curve
     assert [point["epoch"] for point in curve] == [1, 2]
     assert all({"a_loss", "b_loss"} <= point.keys() for point in curve)

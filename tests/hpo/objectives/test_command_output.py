@@ -79,8 +79,7 @@ def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
 
 def test_of_several_values_of_an_epoch_the_first_counts_in_curve_and_score_and_a_warning_says_so():
     text = '{"lr": 0.1, "epochs": 1}\n{"epoch": 1, "loss": 3}\n{"epoch": 1, "loss": 1}\n{"epoch": 2, "loss": 2}'
-    messages = [*run(printing(text), "loss")]
-    (warning,) = [each["warning"] for each in messages if "warning" in each]
+    (warning,) = [each["warning"] for each in run(printing(text), "loss") if "warning" in each]
     assert warning.startswith("epoch 1 has several values of 'loss', and only the first counts; print")
     points, metrics = read(printing(text), direction="minimize")
     assert ([point["loss"] for point in points], metrics["loss"], metrics["lr"]) == ([3, 2], 2, 0.1)
@@ -107,8 +106,7 @@ def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follo
         "for epoch in (1, 2): logging.info('Epoch %d/2', epoch); logging.info('acc=%s', epoch / 4)\n"
         "logging.info('in the end acc=0.125')"
     )
-    patterns = {"acc": "acc=([0-9.]+)", "epoch": "Epoch ([0-9]+)/"}
-    points, metrics = read(python(code), "acc", {"pattern": patterns})
+    points, metrics = read(python(code), "acc", {"pattern": {"acc": "acc=([0-9.]+)", "epoch": "Epoch ([0-9]+)/"}})
     assert points == [{"epoch": 1, "acc": 0.25}, {"epoch": 2, "acc": 0.5}]
     assert metrics == {"acc": 0.5}
 
@@ -162,6 +160,7 @@ def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_o
 NO_METRIC = """\
 print('begins')
 print('is done')"""
+BAD_FILES = "import os, sys; os.chdir(sys.argv[1]); [open(name, 'w').write('3') for name in ('a.csv', 'b.json')]"
 LAST = "its last line was 'is done'"
 
 
@@ -174,6 +173,8 @@ LAST = "its last line was 'is done'"
         ("import os; os.kill(os.getpid(), 9)", {}, "the command ended with signal SIGKILL: it printed nothing"),
         (NO_METRIC, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
         (NO_METRIC, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
+        (BAD_FILES, {"result": "a.csv"}, "command.result: a.csv cannot be read: the file must have a row of column"),
+        (BAD_FILES, {"result": "b.json"}, "command.result: b.json must be a JSON object with numbers by name, given 3"),
         ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
     ],
 )

@@ -41,13 +41,11 @@ def run(folder, tree, workers=1):
     study = prepared(folder, tree)
     record = memory_record(study.goal, study.layout)
     dispatcher = SimulatedDispatcher(workers)
-    history = search(study.rules(), record, dispatcher, tree["study"]["trials"])
-    return study, history, dispatcher
+    return study, search(study.rules(), record, dispatcher, tree["study"]["trials"]), dispatcher
 
 
 def test_hyperparameters_are_the_columns_before_the_results_but_counters_and_constants(tmp_path):
-    study = prepared(tmp_path, config(write_table(tmp_path), columns=None))
-    assert study.config.space == {
+    assert prepared(tmp_path, config(write_table(tmp_path), columns=None)).config.space == {
         "layers": {"values": [1, 2, 4]},
         "width": {"values": [8, 16, 32]},
         "kind": {"choices": ["relu", "gelu"]},
@@ -85,8 +83,7 @@ def test_nearest_takes_the_neighbours_score_and_says_how_far_it_is(tmp_path):
 
 
 def test_several_score_columns_are_folds(tmp_path):
-    tree = config(write_table(tmp_path), metric=["bleu_0", "bleu_1"], absent="exclude")
-    study, history, _ = run(tmp_path, tree)
+    study, history, _ = run(tmp_path, config(write_table(tmp_path), metric=["bleu_0", "bleu_1"], absent="exclude"))
     assert study.layout.folds == 2
     first = history[0]
     assert first.score == pytest.approx(first.point["layers"] + first.point["width"] * 0.015)
@@ -122,8 +119,7 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
     assert [trial.amount for trial in history] == [1, 1, 1, 1, 2, 2, 4]
     assert [trial.seconds for trial in history] == [1, 1, 1, 1, 1, 1, 2]
     assert dispatcher.now == 8
-    best = max(trial.score for trial in history if trial.amount == 1)
-    assert history[-1].score == best + 3
+    assert history[-1].score == max(trial.score for trial in history if trial.amount == 1) + 3
 
 
 REFUSED = [

@@ -47,15 +47,11 @@ def of_winner(trials, number):
         "winner.round": row["round"],
         **{f"winner.point.{key}": value for key, value in point.items()},
         **{f"winner.values.fold_{k}": value for k, value in enumerate(values)},
-        **dict(zip(("winner.score", "winner.standard_deviation", "winner.n"), of_values(values), strict=True)),
+        "winner.score": statistics.fmean(values),
+        **{"winner.standard_deviation": statistics.stdev(values), "winner.n": len(values)},
         "winner.num_parameters": row.num_parameters,
         **{f"at_the_end[{k}].value": value for k, value in enumerate(ends)},
     }
-
-
-def of_values(values):
-    """Mean, standard deviation and number."""
-    return statistics.fmean(values), statistics.stdev(values), len(values)
 
 
 def of_best_so_far(trials):
@@ -81,8 +77,7 @@ def of_cost(trials):
 def of_record(folder, number):
     """What trials.csv does not hold, read from the record by Optuna itself."""
     study = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
-    trial = study.trials[number]
-    curves = {f"fold_{k}": trial.user_attrs[f"fold_{k}"]["curve"] for k in range(3)}
+    curves = {f"fold_{k}": study.trials[number].user_attrs[f"fold_{k}"]["curve"] for k in range(3)}
     points = [(f"{task}[{k}]", point) for task, curve in curves.items() for k, point in enumerate(curve)]
     found = {f"curves.tasks.{place}.{name}": value for place, point in points for name, value in point.items()}
     return found | of_prediction(study)

@@ -25,8 +25,7 @@ def test_trainings_that_diverge_have_a_report(tmp_path):
     tree = toy_config(trials=6, objective=f"{__name__}:diverges", space={"toy": {"layers": [1, 2, 3, 4, 5]}})
     report, _, page = reported(tmp_path / "study", tree)
     assert (report["counts"]["complete"] > 0, report["counts"]["failed"] > 0) == (True, True)
-    text = (tmp_path / "study" / "report.json").read_text()
-    assert json.loads(text, parse_constant=pytest.fail) == report
+    assert json.loads((tmp_path / "study" / "report.json").read_text(), parse_constant=pytest.fail) == report
     assert report["curves"]["tasks"]["fold_0"] == [{"epoch": 1, "score": 0.5}, {"epoch": 2}, {"epoch": 3}]
     assert "could not be made" not in page
 

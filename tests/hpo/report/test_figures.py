@@ -85,8 +85,7 @@ def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
 
 
 def test_equal_looking_choices_stay_apart_and_in_their_order():
-    content = draw_slices(CASES["odd choices"])
-    panel = next(axis for axis in content.figure.select_xaxes() if "alert" in axis.title.text)
+    panel = next(axis for axis in draw_slices(CASES["odd choices"]).figure.select_xaxes() if "alert" in axis.title.text)
     assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]
 
 
@@ -126,8 +125,7 @@ def test_scores_far_out_do_not_squeeze_the_others():
 
 def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
     won = trial(0, [0.9, 0.8], curve=[[0.1, 0.3, 0.9], [0.3, 0.5]])
-    other = trial(1, [0.5, 0.5], curve=[[0.2], [0.4]])
-    content = draw_learning_curves(subject([won, other]))
+    content = draw_learning_curves(subject([won, trial(1, [0.5, 0.5], curve=[[0.2], [0.4]])]))
     (mean,) = traces(content, "winner")
     assert (list(mean.x), list(mean.y)) == ([1, 2], pytest.approx([0.2, 0.4]))
     assert [list(t.y) for t in traces(content, "winner, fold_0")] == [[0.1, 0.3, 0.9]]

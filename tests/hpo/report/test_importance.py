@@ -88,9 +88,8 @@ def test_what_matters_much_is_told_apart_and_what_does_nothing_in_one_study_of_t
 def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_hollow(count, is_few):
     drawn = subject(of_one_that_matters(count), space=ONE_MATTERS)
     known, content = drawn.importances, draw_importance(drawn)
-    bars = content.figure.data[0]
     assert known.significant == ["strong"]
-    assert list(bars.y) == (["strong"] if is_few else list(known.shares))
+    assert list(content.figure.data[0].y) == (["strong"] if is_few else list(known.shares))
     assert ("With so few trials" in content.caption) == is_few != ("hollow" in content.caption)
 
 

@@ -96,9 +96,8 @@ def test_what_compares_trials_has_those_of_the_largest_scale_only():
 
 
 def scaled(trials=16):
-    space = {"toy": {key: TOY_SPACE["toy"][key] for key in ("lr", "layers", "nonlinearity")}}
     ladder = shipped("ladder") | {"first": shipped("evolutionary"), "trials": 10, "costs": [1, 2, 4]}
-    tree = toy_config(ladder, space, trials)
+    tree = toy_config(ladder, {"toy": {key: TOY_SPACE["toy"][key] for key in ("lr", "layers", "nonlinearity")}}, trials)
     return tree | {"study": tree["study"] | {"scales": [{"toy.width": 8}, {"toy.width": 16}, {"toy.width": 32}]}}
 
 

@@ -21,9 +21,8 @@ SPACE = space_from_dict(
     {"layers": [1, 2, 3, 4], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b"]}}
 )
 GOAL = Goal({"accuracy": "maximize"})
-ABSENT = {"missing": "not made here"}
 CLEAN = {
-    **dict.fromkeys(("data", "test", "finalists", "overtuning", "baselines"), ABSENT),
+    **{key: {"missing": "not made here"} for key in ("data", "test", "finalists", "overtuning", "baselines")},
     **{"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}},
     "metric": {"name": "accuracy"},
 }
@@ -32,8 +31,7 @@ MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
 
 def trial(number, folds, point=MIDDLE, curve=()):
     scores = [Outcome(error="no") if value is None else Outcome({"accuracy": value}, curve) for value in folds]
-    outcomes = dict(enumerate(scores))
-    return finished(Trial(number, 0, point), outcomes, GOAL)
+    return finished(Trial(number, 0, point), dict(enumerate(scores)), GOAL)
 
 
 def said(trials, winner=None, **summary):

@@ -38,8 +38,7 @@ def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
 
 @pytest.mark.slow
 def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
-    trials = scored(4_000)
-    content = draw_timeline(subject(trials))
+    content = draw_timeline(subject(scored(4_000)))
     assert sum(len(t.x) for t in content.figure.data) <= 3_000
     assert "4,000 tasks" in content.caption
     assert "are one bar" in content.caption
@@ -72,8 +71,7 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     assert "(1 requested, 1 at once) from first start to last end, without pauses: 20.0%" in content.caption
     assert "2 pauses without a running task (2.0 s, dotted) left out" in content.caption
     # What ran before the first stretch has the workers that were seen.
-    more = [stretches[1], Stretch(stretches[2].start, 3)]
-    ran = stretch_runs([o for t in trials for o in t.outcomes.values()], more)
+    ran = stretch_runs([o for t in trials for o in t.outcomes.values()], [stretches[1], Stretch(stretches[2].start, 3)])
     assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
 
 

@@ -18,8 +18,7 @@ def searched(space, config=None):
 
     train = hpo.objective(score, describe_data=lambda config: {"size": 40, "name": "numbers"}, run_test=score)
     settings = {"track": "none", "dispatch": "local", "split.folds": 1, "report.figures": False}
-    study = hpo.search(train, space, trials=2, direction="minimize", name="s", config=config, settings=settings)
-    study.test()
+    hpo.search(train, space, trials=2, direction="minimize", name="s", config=config, settings=settings).test()
     return json.loads(Path("runs/s/report.json").read_text())
 
 

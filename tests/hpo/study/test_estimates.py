@@ -67,8 +67,7 @@ def test_sums_by_example_give_the_interval_of_a_ratio_or_of_any_function_of_them
     value, functions = float(right.sum() / 720), {"score": lambda sums: sums[:, 0] / (sums[:, 1] + sums[:, 2])}
     ratio = known(Sample(80), {"score": value}, {"score": pairs})
     mean = known(Sample(80), {"score": value}, {"score": right / 9})
-    other = Sample(80).estimates(Scored({"score": value}, {"score": rows}, functions))["score"]
-    for each in (mean, other):
+    for each in (mean, Sample(80).estimates(Scored({"score": value}, {"score": rows}, functions))["score"]):
         assert (each.low, each.high) == pytest.approx((ratio.low, ratio.high))
     assert ratio.low < value < ratio.high
     both = Scored({"score": value}, {"score": rows}, functions), Scored({"score": value / 2}, {"score": pairs * [1, 2]})
@@ -139,8 +138,7 @@ def searched(returned, **optional_functions):
             Path(trial.checkpoint_dir).mkdir(parents=True, exist_ok=True)
         return returned(config["lr"], trial.test or trial.validation)
 
-    data = {"size": 60, "name": "numbers"}
-    objective = hpo.objective(train, describe_data=lambda config: data, **optional_functions)
+    objective = hpo.objective(train, describe_data=lambda config: {"size": 60, "name": "numbers"}, **optional_functions)
     given = {"trials": 2, "direction": "maximize", "name": "s", "config": {"lr": 0.1}}
     settings = {"track": "none", "dispatch": "local", "split.folds": 1, "split.test_fraction": 0.5}
     return hpo.search(objective, {"lr": [0.1, 0.5]}, **given, settings=settings)

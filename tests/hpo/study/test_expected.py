@@ -130,8 +130,7 @@ def test_trials_beyond_a_limit_are_no_rivals():
 
 
 def test_the_gain_over_another_trial_has_no_fold_effects_and_is_less_than_the_scores_say():
-    scores = drawn(np.random.default_rng(6), of_folds=5.0)
-    run = run_of(scores)
+    run = run_of(drawn(np.random.default_rng(6), of_folds=5.0))
     other = next(trial for trial in run.history if trial.number != run.winner.number)
     gain = expected_of(run).gain_over(other)
     assert gain.value < run.winner.score - other.score
@@ -148,9 +147,8 @@ def test_every_command_and_page_prints_the_same_expectation(capsys):
     reported = json.loads((study.folder / "report.json").read_text())["winner"]["expected"]
     assert {name: reported[name] for name in ("value", "low", "high")}.items() <= vars(expected).items()
     assert reported["low"] < reported["value"] < study.best.score
-    words = f"score {expected.value:.4f} expected (95 % {expected.low:.4f} to {expected.high:.4f}); "
     for says in (str(study), hpo(capsys, "show", "said")[1], (study.folder / "report.md").read_text()):
-        assert words in says
+        assert f"score {expected.value:.4f} expected (95 % {expected.low:.4f} to {expected.high:.4f}); " in says
     (listed,) = json.loads(hpo(capsys, "list", "--json")[1])["studies"]
     assert listed["best"]["expected"] == vars(expected)
 
@@ -184,8 +182,7 @@ def test_a_dominated_trial_may_belong_to_the_front_if_no_member_is_better_with_c
 
 def test_within_one_standard_error_are_trials_that_were_trained_as_far_and_the_cheapest_of_them_wins():
     best, near, far = trial(0, (0.8, 0.9, 1.0)), trial(1, (0.85, 0.85, 0.86)), trial(2, (0.8, 0.8, 0.8))
-    shorter = trial(3, (0.9, 0.9, 0.9), amount=1)
-    assert as_good_as(best, [best, near, far, shorter], "accuracy") == [near]
+    assert as_good_as(best, [best, near, far, trial(3, (0.9, 0.9, 0.9), amount=1)], "accuracy") == [near]
     assert as_good_as(trial(0, (0.9,)), [trial(1, (0.9,))], "accuracy") == [], "of one training there is no error"
     dear, cheap, same = trial(1, (0.9, 0.9), cost=3.0), trial(2, (0.8, 0.8), cost=1.0), trial(3, (0.85, 0.85), cost=1.0)
     assert cheapest([dear, cheap]) is cheap

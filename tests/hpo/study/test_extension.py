@@ -63,8 +63,7 @@ def trained(folder, config):
 def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with_their_scores(tmp_path):
     config = tree(stop_without_gain=1000)
     run_toy(tmp_path / "old", config)
-    longer = extended(tmp_path / "old", config, toy={"epochs": 4, "always": 2})
-    rows = run_toy(tmp_path / "new", longer)
+    rows = run_toy(tmp_path / "new", extended(tmp_path / "old", config, toy={"epochs": 4, "always": 2}))
     # Without a state of the old study: the same sum, whatever the epochs.
     assert [(row["toy.layers"], float(row["score"])) for row in rows] == [("5", 5.0), ("4", 4.0)]
     extends = json.loads((tmp_path / "new" / "report.json").read_text())["study"]["extends"]

@@ -14,12 +14,11 @@ from tests.hpo.commands.searched import found
 from tests.studies import prepared, toy_config
 
 METRICS = {"score": "maximize", "size": "minimize"}
-LAYERS = {"toy": {"layers": [1, 2, 3, 4, 5]}}
 
 
 def searched(folder, objective, finalists, **changes):
     """Return the results of a search of all five sizes."""
-    tree = toy_config("grid", LAYERS, 5, f"toy_goals:{objective}")
+    tree = toy_config("grid", {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, f"toy_goals:{objective}")
     tree["study"] |= {"finalists": finalists, "choose": "first_within_limits", **changes}
     return tracked.run(prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})).run
 
@@ -35,8 +34,7 @@ def test_a_trial_that_was_lucky_in_the_search_is_not_chosen(tmp_path):
     assert sorted(map(layers, run.front)) == [1, 2]
     # By the fresh scores all five are on the front, and the largest has the best score.
     assert layers(run.winner) == 5
-    by_size = searched(tmp_path / "by size", "lucky", 5, metrics=METRICS, choose={"size": 1.0})
-    assert layers(by_size.winner) == 1
+    assert layers(searched(tmp_path / "by size", "lucky", 5, metrics=METRICS, choose={"size": 1.0}).winner) == 1
 
 
 @pytest.mark.parametrize("goal", [{"metrics": METRICS}, {"metric": "score"}])

@@ -107,8 +107,7 @@ def test_other_limits_than_those_of_the_search_leave_its_trials_what_they_are():
     assert len(hpo.replay("own", "study.name=again", "dispatch=local", "track=none", progress=False)) == 0
     assert hpo.load("again").best.point == study.best.point
     study.resume(settings={"study.limits": {"latency_ms": 6}}, progress=False)
-    points = study.resume(trials=18, progress=False).trials[["width", "depth"]]
-    assert points.equals(same.trials[["width", "depth"]])
+    assert study.resume(trials=18, progress=False).trials[["width", "depth"]].equals(same.trials[["width", "depth"]])
 
 
 @pytest.mark.slow

@@ -61,8 +61,7 @@ def test_a_metric_whose_unit_differs_between_trials_is_refused(capsys, config, c
 
 
 def test_a_metric_whose_unit_is_the_same_in_each_trial_is_searched(capsys):
-    folder = searched(capsys, tree(metric="bits"))
-    assert json.loads((folder / "report.json").read_text())["metric"]["name"] == "bits"
+    assert json.loads((searched(capsys, tree(metric="bits")) / "report.json").read_text())["metric"]["name"] == "bits"
     prepare_study(config_from_dict(tree(LR)))
     scales = [{"toy.min_count": 4, "toy.rare": rare} for rare in (1, 2)]
     prepare_study(config_from_dict(tree(LR, scales=scales, strategy="grid")))

@@ -248,8 +248,7 @@ def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
         study.retry()
     assert study.status.retries == 2
     run_toy(tmp_path / "study", config)
-    made = run_toy(tmp_path / "study", config)
-    retried = [(row["state"], row["retry_of"]) for row in made[2:]]
+    retried = [(row["state"], row["retry_of"]) for row in run_toy(tmp_path / "study", config)[2:]]
     assert retried == [("failed", ""), ("failed", ""), ("complete", "2"), ("complete", "3")]
     assert all(len({*seeds}) == 1 for seeds in SEEDS.values()), "a retry has the seed of the failed training"
     assert (study.status.done, study.status.best.trial) == (4, 5), "a retry may be the winner"

@@ -162,8 +162,7 @@ def test_a_limit_is_the_most_or_the_least_and_its_excess_a_share_of_it():
     assert [most.excess(value) for value in (100.0, 200.0, 300.0)] == [0, 0, 0.5]
     assert [least.excess(value) for value in (0.9, 0.5, 0.25)] == [0, 0, 0.5]
     assert (Limit("balance", 0.0).excess(2.0), Limit("b", 1e-310).excess(1.0)) == (2.0, pytest.approx(LARGEST))
-    outcome = {0: Outcome({"quality": 0.25, "size": 300.0})}
-    done = finished(Trial(0, 0, {}), outcome, Goal(TWO.metrics, (most, least)))
+    done = finished(Trial(0, 0, {}), {0: Outcome({"quality": 0.25, "size": 300.0})}, Goal(TWO.metrics, (most, least)))
     assert (done.losses, done.excess, done.keeps_limits) == ((-0.25, 300.0), 1.0, False)
 
 

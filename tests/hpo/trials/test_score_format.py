@@ -20,8 +20,7 @@ from hpo.trials.score_format import score_format, with_spread
     ],
 )
 def test_scores_that_differ_have_texts_that_differ(scores, texts):
-    text = score_format(scores)
-    assert [text(score) for score in scores if score is not None and not math.isnan(score)] == texts
+    assert [score_format(scores)(score) for score in scores if score is not None and not math.isnan(score)] == texts
 
 
 @pytest.mark.parametrize(

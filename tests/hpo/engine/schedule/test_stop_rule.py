@@ -54,8 +54,7 @@ def test_stops_where_the_best_so_far_is_worse_than_the_median_of_the_best_of_the
 
 def test_no_trial_is_stopped_before_five_are_complete_nor_by_others_than_its_like():
     few = [*(trial_of(number, [1.0]) for number in range(4)), ended(4, {"x": 4}, None)]
-    others = [trial_of(number, [1.0], amount=3) for number in range(5, 10)]
-    medians = learned([*few, *others], StopRule(1, LOSS))
+    medians = learned([*few, *[trial_of(number, [1.0], amount=3) for number in range(5, 10)]], StopRule(1, LOSS))
     limits = {amount: medians.limits(Trial(10, 10, {"x": 10}, amount=amount), 0) for amount in (None, 9, 3)}
     assert limits == {None: [], 9: [], 3: [(1, 1.0)]}
 
@@ -71,8 +70,7 @@ def test_with_limits_the_others_are_those_that_keep_them():
 def test_trainings_compare_at_the_places_that_both_report(places, stopped_at):
     """The others report at 10, 20 and 30, and are better where they do."""
     rule = StopRule(1, LOSS)
-    curve = {place: 10 / place for place in (10, 20, 30)}
-    medians = learned([trial_of(number, curve) for number in range(5)], rule)
+    medians = learned([trial_of(number, {place: 10 / place for place in (10, 20, 30)}) for number in range(5)], rule)
     assert stop_of(medians, rule, {place: 50 / place for place in places}) == stopped_at
     assert stop_of(medians, rule, {place: 10 / place for place in places}) is None, "as good as the others"
 

@@ -101,10 +101,8 @@ def test_a_budget_pays_the_plan_and_not_one_point_more(first):
     given = {"costs": COSTS, "cost_ratio": 0.5, "first": first}
     settings = LadderSettings.model_validate(STRATEGIES["ladder"] | given | {"budget": 50.0})
     plan, trials = settings.within_budget()
-    spent = float(np.dot(plan.planned, settings.costs_of_points)) + trials - sum(plan.planned)
-    assert 49 < spent <= 50 + 1e-9
-    larger = plan.model_copy(update={"trials": plan.trials + 1})
-    assert float(np.dot(larger.planned, settings.costs_of_points)) > 50
+    assert 49 < float(np.dot(plan.planned, settings.costs_of_points)) + trials - sum(plan.planned) <= 50 + 1e-9
+    assert float(np.dot(plan.model_copy(update={"trials": plan.trials + 1}).planned, settings.costs_of_points)) > 50
     with pytest.raises(ConfigError, match="to allow a trial at each scale"):
         settings.model_copy(update={"budget": 0.5}).within_budget()
 

@@ -30,8 +30,7 @@ def bowls(point):
 
 def played(strategy, num_trials, goal=ONE, values_of=bowls):
     """Return so many trials, or a few more to the end of the round; a loss of None is a failure."""
-    rounds = math.ceil(num_trials / len(strategy.propose(History(), [])))
-    return list(play(strategy, rounds, values_of, goal))
+    return list(play(strategy, math.ceil(num_trials / len(strategy.propose(History(), []))), values_of, goal))
 
 
 @pytest.mark.parametrize("tree", [*SPACES.values(), {"a": {"choices": [1, True, 0, False, None]}}])

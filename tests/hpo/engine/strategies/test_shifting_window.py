@@ -92,9 +92,8 @@ def test_by_default_the_first_round_spreads_over_every_dimension():
 
 def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_elsewhere():
     best = dict.fromkeys("abcdef", 9)
-    strategy = make({key: [*range(20)] for key in best}, "shifting_window", draws=200)
     history = history_of([best | {"a": value} for value in range(20)], [abs(value - 9) for value in range(20)])
-    points = strategy.propose(history, [])
+    points = make({key: [*range(20)] for key in best}, "shifting_window", draws=200).propose(history, [])
     far = sorted(abs(value - 9) for point in points for value in point.values() if value != 9)
     # Draws that change nothing are the best itself, and drawn again.
     assert 1 <= len(far) / len(points) < 2

@@ -85,8 +85,7 @@ def test_one_that_ends_early_ends_them_all_and_says_why(objective, config, words
 
 
 def test_each_process_finds_the_others_and_its_gpu():
-    seats = [Seat("a", ("0",)), Seat("b", ("3",)), Seat("a", ("1",))]
-    ranks = variables_of(seats)
+    ranks = variables_of([Seat("a", ("0",)), Seat("b", ("3",)), Seat("a", ("1",))])
     names = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES")
     assert [tuple(rank[name] for name in names) for rank in ranks] == [
         ("0", "0", "0", "3", "2", "0,1"),

@@ -103,8 +103,7 @@ def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(st
 def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_nothing(study, tmp_path):
     """The worker refuses the link at the next report; who died before has no such state to go on from."""
     write(study.resume_dir, b"before")
-    child = FakeChild(dies=True, leaves=("latest", "/etc"))
-    (message,) = trained(replace(study, amount=2), tmp_path, child)
+    (message,) = trained(replace(study, amount=2), tmp_path, FakeChild(dies=True, leaves=("latest", "/etc")))
     assert ("died" in message, content(study.resume_dir)) == (True, b"before")
 
 
