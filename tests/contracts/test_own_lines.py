@@ -159,6 +159,7 @@ def test_a_file_on_another_machine_is_said_and_the_training_goes_on(store):
     assert MlflowClient(store).get_experiment_by_name("hpo") is None
 
 
+@pytest.mark.slow
 def test_a_training_that_is_repeated_goes_on_in_its_run(store):
     ids = []
     for task in (None, None, "fold_0", "fold_0"):

@@ -65,6 +65,7 @@ def test_an_objective_that_cannot_continue_is_refused_for_halving():
         prepared(Path("s"), config("hyperband", None, 12, "toy_score:score"))
 
 
+@pytest.mark.slow
 def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
     study = prepared(Path("s"), config("random", None, 12, finalists=4, finalist_repeats=2))
     record = open_study(study)

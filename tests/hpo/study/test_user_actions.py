@@ -240,6 +240,7 @@ def with_faults(folder, trials=12):
     return config, Study(StudyFolder(folder))
 
 
+@pytest.mark.slow
 def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
     config, study = with_faults(tmp_path / "study")
     assert any(step.command.startswith("hpo retry") for step in study.status.next)
