@@ -66,7 +66,7 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
         ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
         ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
         ("a.csv", "text,label\none,x\na\0b,x\n", r"a.csv:3: holds a NUL"),
-        ("a.csv", "text,label\n", r"a.csv: no example below the header"),
+        ("a.csv", "text,label\n", r"a.csv: has no example below the header"),
         ("a.csv", "text,text,label\na,b,c\n", r"a.csv:1: two columns are called 'text'"),
         ("a.csv", ",\n,\n", r"a.csv: every field is empty"),
         ("a.csv", " \n", r"a.csv: the file is empty"),
