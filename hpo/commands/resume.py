@@ -198,7 +198,8 @@ def extend(
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
     """Return the changes that the caller has given: either a list of overrides, or a dict of values by dotted key.
 
-    Raise ConfigError if both forms are given. `data`, the new paths of moved data by key, belongs to the second form.
+    Raise ConfigError if both forms are given. `data` maps keys to the new paths of moved data; it can be given only
+    with the dict.
     """
     if overrides and (changes or data):
         raise ConfigError(

@@ -77,7 +77,7 @@ class Terminal(Display):
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}{_labels_text(study.plan.parts.values())}")
 
     def show_code(self, code: Code) -> None:
-        """Print which of the user's code goes to other machines."""
+        """Print which files of the user's code are sent to other machines."""
         print(code.in_words(), flush=True)
 
     def show_other_searches(self, dispatch: DispatchSection, others: Sequence[OtherSearch]) -> None:

@@ -174,7 +174,7 @@ class MlflowTracker(Observer):
         )
 
     def trial_recorded(self, trial: Trial) -> None:
-        """Send a trial from the record with its learning curves. Call `show_front` afterwards to mark the front."""
+        """Send a recorded trial and its learning curves to MLflow. Call `show_front` afterwards to mark the front."""
         self._open(trial)
         for point in self._points(trial):
             self.mlflow.curve(number=trial.number, **point)

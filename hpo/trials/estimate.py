@@ -39,8 +39,8 @@ class Estimate:
     def text(self, write: Callable[[float], str], note: bool = True) -> str:
         """Return text such as `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
 
-        If there is no interval, return the value, followed by the note if `note` is true and the note is not empty.
-        With an interval, the text never has the note. `write` formats a number.
+        Without an interval, return only the value; if the argument `note` is true, add the reason why there is no
+        interval. `write` formats a number.
         """
         if self.low is None or self.high is None:
             return f"{write(self.value)}{f' (no interval: {self.note})' if note and self.note else ''}"

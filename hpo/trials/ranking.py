@@ -179,8 +179,8 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials, with losses that can be compared.
 
-    If the reports of all trials are at the same places (see `have_same_places`), return the trials unchanged. In this
-    case, a trial with fewer reports than others keeps its loss, because its trainings ended by themselves.
+    If `have_same_places` is true for all trials, return them unchanged. So a trial whose trainings ended by themselves
+    earlier than the others keeps its loss.
 
     Otherwise, find the last place at which all trials with reports have a report. Each trial with reports gets its loss
     at this place. Trials without reports stay unchanged. If the trials have no place in common, return an empty list.

@@ -84,8 +84,8 @@ class Task(Protocol):
 
         If a metric cannot be computed by example, the metric's value in the result is a text with the reason.
 
-        The examples are `items`, and `encoded` is their encoded form. `order` (len(encoded),) has the positions in
-        `encoded` in the order of the batches.
+        The examples are `items`, and `encoded` is their encoded form. `order`, a tensor (len(encoded),), lists the
+        examples as the batches contain them; each entry is an index into `encoded`.
         """
 
     def to_dict(self) -> dict[str, Any]:

@@ -172,11 +172,11 @@ class Objects:
 def call_with(
     function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
 ) -> Any:
-    """Call a function with a configuration that has original values (see `Objects`) in place of JSON values.
+    """Call a function with a configuration that has the user's Python objects in place of their JSON forms.
 
-    A searched value that is not in `choices` stays a JSON value. A constant is the value of a key that is not searched.
-    If a user has changed the JSON value of a constant, build a new constant from the changed JSON value. Raise
-    ConfigError if the constant's type does not allow a new constant (see `_rebuilt`).
+    A searched value that is not in `choices` stays in its JSON form. For a key that is not searched, the object is a
+    constant. If a user has changed the JSON form of a constant, build a new object from it; raise ConfigError if the
+    object's type does not allow that (see `_rebuilt`).
 
     Do not move this function, because pickled functions refer to it by name.
     """

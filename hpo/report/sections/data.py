@@ -51,7 +51,7 @@ class DataPart(TypedDict):
 
 @with_config(EXACT)
 class MethodPart(TypedDict):
-    """Values of the report's fields 1, 4 and 8: how the objective describes its trainings."""
+    """How the objective describes its trainings (in the reproducibility checklist: fields 1, 4 and 8)."""
 
     preprocessing: Text
     vocabulary: Text

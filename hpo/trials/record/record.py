@@ -173,7 +173,7 @@ class Rows:
         return ()
 
     def note(self, key: str, value: Any) -> None:
-        """Write a note, which is a JSON-able value of the study."""
+        """Store a note, which is any JSON-able value, with the study."""
         self._memory[key] = value
 
     def read_note(self, key: str) -> Any:
@@ -323,7 +323,7 @@ class Record:
         return finished(trial, outcomes, self.goal, is_stopped, partial(self.earlier, trial))
 
     def note(self, key: str, value: Any) -> None:
-        """Write a note, which is a JSON-able value of the study, such as the outcome of the final training."""
+        """Store a note, which is any JSON-able value, with the study, such as the outcome of the final training."""
         self._rows.note(key, value)
 
     def read_note(self, key: str) -> Any:
