@@ -89,9 +89,8 @@ def describe(function: Callable[..., Any]) -> Described:
     read = (_parameter(each, descriptions.pop(each.name, "")) for each in given)
     parameters = [each for each in read if each is not None]
     if descriptions:
-        raise TypeError(
-            f"{function.__name__}: the docstring's Args describe {', '.join(descriptions)}, but no parameter is called so"
-        )
+        names = ", ".join(descriptions)
+        raise TypeError(f"{function.__name__}: the docstring's Args describe {names}, but no parameter is called so")
     # Indent by two spaces, like the rest of a help text.
     sections = {
         title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE)

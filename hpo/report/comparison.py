@@ -1,8 +1,8 @@
 """The types of comparison.json, key by key.
 
 Scores and differences are in the metric's own unit. All intervals are 95 % intervals, except `Pair.interval`, whose
-confidence level is 1 - `Pair.level`. An interval of type `Ends | None` is null if there are too few searches, or if a search
-has no complete trial within the budget and the limits.
+confidence level is 1 - `Pair.level`. An interval of type `Ends | None` is null if there are too few searches, or if a
+search has no complete trial within the budget and the limits.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict

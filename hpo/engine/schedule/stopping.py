@@ -62,10 +62,10 @@ class Race:
     each rival (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected
     for the number of rivals.
 
-    Only a trial that keeps the limits can be a rival. A trial is also behind if it exceeds a limit according to the same test, with the bound
-    in place of the rival's losses. A difference that is the same on all folds, such as the difference in the number of
-    parameters, needs no test. As long as no complete trial keeps the limits, there is no rival. Then the race compares
-    neither losses nor limits, and stops only trials of which a task has failed.
+    Only a trial that keeps the limits can be a rival. A trial is also behind if it exceeds a limit according to the
+    same test, with the bound in place of the rival's losses. A difference that is the same on all folds, such as the
+    difference in the number of parameters, needs no test. As long as no complete trial keeps the limits, there is no
+    rival. Then the race compares neither losses nor limits, and stops only trials of which a task has failed.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per

@@ -142,7 +142,7 @@ class _TrialViewMaker:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of `trial`, the winner now; with its expected score, if the last report has the same winner."""
+        """Return the view of `trial`, the winner now; with the expected score, if the report has the same winner."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:

@@ -73,9 +73,9 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    If the objective is in the working directory, the code starts with the objective's package or single module. The
-    code also contains all files in the working directory that the package or module imports. For a pickled function,
-    the code consists of the modules that the function uses. Package data is included if the packages declare it.
+    If the objective is in the working directory, the code consists of the objective's package, or of its module if it
+    is in no package, and of all files in the working directory that these import. For a pickled function, the code
+    consists of the modules that the function uses. Package data is included if the packages declare it.
 
     Args:
         objective: the objective.

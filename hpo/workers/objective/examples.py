@@ -47,7 +47,8 @@ class Examples:
                 raise DataError(f"data: {name} must have {self.size} values, one per example, given {len(given)}")
         if self.parts is not None and sum(self.parts.values()) != self.size:
             raise DataError(
-                f"data: the sizes in 'parts' must add up to {self.size}, the number of examples, given {dict(self.parts)}"
+                f"data: the sizes in 'parts' must add up to {self.size}, the number of examples, "
+                f"given {dict(self.parts)}"
             )
         if self.size == 0:
             raise DataError("data: must have at least one example, given none")
