@@ -141,7 +141,7 @@ REFUSED = {
     "a budget beyond the trials": (["--at", "5,13"], "at: must be 1 to 12", "given 13"),
     "no seconds": (["--at-seconds", "0"], "at_seconds: must be above 0, given 0"),
     "an optimum that is no number": (["--optimum", "nan"], "--optimum: must be a finite number"),
-    "an optimum of two": (["--optimum", "1", "study.metrics={accuracy:maximize,seconds:minimize}"], "has no effect"),
+    "an optimum of two": (["--optimum", "1", "study.metrics={accuracy:maximize,seconds:minimize}"], "must be left out"),
     "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
     "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
     "a tracker": (["track=mlflow"], "track.name: must be none, because a comparison"),

@@ -251,7 +251,7 @@ def train(config):
         tune.report({"loss": (config["x"] - 0.3) ** 2 + config["model"]["layers"] + config["offset"] / step})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")  # before a test changes the working directory, from which Ray's workers import
 def cluster():
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"
     before = signal.getsignal(signal.SIGINT)
