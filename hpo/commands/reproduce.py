@@ -33,9 +33,9 @@ class Reproduction(Fields):
         tolerance: the largest allowed difference, as a share of the larger of the two values.
         folds: the trained folds; `null` = all.
         trainings: an entry for each compared value, with the fields `trial`, `name`, `recorded`, `reproduced`, `error`,
-            `is_mean`, and `holds` (whether the two values agree). If `is_mean` is false, the value is the leading
-            metric of one training. If `is_mean` is true, it is the mean of another metric over all trainings of the
-            trial.
+            `is_mean`, `is_fresh`, and `holds` (whether the two values agree). If `is_mean` is false, the value is the
+            leading metric of one training. If `is_mean` is true, it is the mean of another metric over all trainings of
+            the trial. If `is_fresh` is true, the value comes from a finalist's trainings on fresh seeds.
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
@@ -76,7 +76,7 @@ class Reproduction(Fields):
         """
         import pandas as pd
 
-        rows = [{key: value for key, value in row.items() if key != "is_mean"} for row in self._rows()]
+        rows = [{key: value for key, value in row.items() if not key.startswith("is_")} for row in self._rows()]
         for one in self.differing_numbers:
             row = {"trial": one.trial, "name": f"report.json: {one.key}", "recorded": one.said, "reproduced": one.given}
             rows.append(row | {"error": None, "holds": False})
@@ -173,8 +173,8 @@ def reproduce(
     report.
 
     Args:
-        trial: a trial's number, 'all' or 'best' (default: best).
-        folds: only these folds (default: all).
+        trial: a trial's number, 'all' or 'best' (default: best); a finalist is also trained on its fresh seeds.
+        folds: only these folds, without fresh seeds (default: all, with fresh seeds).
         tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
             machine, else 0.02).
         uri: the address of MLflow, if the study is given as runs:/RUN_ID.
@@ -245,6 +245,7 @@ def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Cal
         text = f"failed: {repetition.error}" if now is None else f"{now:.6g}  difference {now - before:+.2g}"
         conclusion = "" if repetition.holds(tolerance) else "  <-- not reproduced"
         name = f"mean {repetition.name}" if repetition.is_mean else repetition.name
+        name += " on fresh seeds" if repetition.is_mean and repetition.is_fresh else ""
         head = f"trial {repetition.trial}  {name}  recorded {before:.6g}"
         print(printable(f"{head}  reproduced {text}{conclusion}"), flush=True)
 

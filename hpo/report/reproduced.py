@@ -7,7 +7,7 @@ report may state a wrong score.
 import math
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpo.config.keys import plain_own
@@ -24,7 +24,7 @@ from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.trials.goal import Goal
 from hpo.trials.reported_values import number
-from hpo.trials.table import metric_columns, point_of
+from hpo.trials.table import Row, cell_number, deciding_columns, metric_columns, point_of
 
 # A reported number is computed from recorded numbers; only other library versions may round it differently.
 _ROUNDING = 1e-9
@@ -36,6 +36,9 @@ _PARTS_OF_TRIALS = {
     **{"best_so_far.trials": "trial", "best_so_far.seconds": "trial"},
     **{"front.members": "number", "test.front": "trial"},
 }
+
+# The numbers of a trial, by their keys in a part of the report that describes the trial.
+_Numbers = dict[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -101,37 +104,73 @@ def refuse_other_study(recorded: Recorded) -> None:
 
 def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> list[ReportedNumber]:
     """Return the report's numbers about the reproduced trials; an empty list without a report."""
-    names, goal = _task_names(recorded), recorded.study.goal
     rows = {row["number"]: row for row in recorded.rows}
     reported: list[ReportedNumber] = []
     for trial in dict.fromkeys(repetition.trial for repetition in repetitions):
-        row = rows[str(trial)]
-        recorded_values = {name: float(row[name]) for name in names}
         own = [repetition for repetition in repetitions if repetition.trial == trial]
-        reproduced = {each.name: each.reproduced for each in own if each.reproduced is not None and not each.is_mean}
-        further = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
-        del further[goal.metric]
-        # Further metrics that were not reproduced, or are not compared, keep their recorded mean.
-        means = {each.name: each.reproduced for each in own if each.reproduced is not None and each.is_mean}
-        # Do not mix reproduced and recorded values in one mean.
-        old, new = (
-            _trial_numbers(values, amount_of(row))
-            | ({} if goal.is_single else _numbers_of_several(values, others, goal))
-            for values, others in (
-                (recorded_values, further),
-                (reproduced if len(reproduced) == len(names) else recorded_values, {**further, **means}),
-            )
-        )
+        old, new = _numbers_of_search(recorded, rows[str(trial)], [each for each in own if not each.is_fresh])
+        if fresh := [each for each in own if each.is_fresh]:
+            old_fresh, new_fresh = _numbers_of_fresh_seeds(recorded, fresh)
+            old |= {f"fresh.{name}": value for name, value in old_fresh.items()}
+            new |= {f"fresh.{name}": value for name, value in new_fresh.items()}
         for where, entry in _entries(recorded.files.report, str(trial)):
-            # If there is a score of the search, the validation score is from fresh seeds, which are not repeated here.
-            score = "search_score" if "search_score" in entry else "validation_score"
-            values = ((key, "score" if key == score else key, value) for key, value in leaves(entry))
+            named = ((key, _common_key(key, entry), value) for key, value in leaves(entry))
             reported += [
                 ReportedNumber(trial, f"{where}.{key}", value, old[name], new[name])
-                for key, name, value in values
+                for key, name, value in named
                 if name in old
             ]
     return reported
+
+
+def _common_key(key: str, entry: Mapping[str, Any]) -> str:
+    """Return the key of a number in `_Numbers`. Some parts of a report name a score of the search or of fresh seeds."""
+    if key == "validation_score":
+        return "fresh.score" if "search_score" in entry else "score"
+    return key.replace("fresh_", "fresh.", 1) if key.startswith("fresh_") else key.removeprefix("search_")
+
+
+def _numbers_of_search(recorded: Recorded, row: Row, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
+    """Return the numbers of a trial according to trials.csv, and according to the reproduced trainings."""
+    goal = recorded.study.goal
+    values = {name: float(row[name]) for name in _task_names(recorded)}
+    means = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
+    # Nobody knows whether other returned numbers depend on the machine, so only their values in trials.csv count.
+    others = row.keys() - deciding_columns(row, recorded.study.space.keys, goal)
+    same = {f"returned.{name.removeprefix('metric.')}": cell_number(row[name]) for name in others}
+    same |= {name: cell_number(row[name]) for name in ("reached", "round", "num_parameters") if name in row}
+    same["amount"] = amount_of(row)
+    old, new = _recorded_and_reproduced(values, means, repetitions, goal)
+    return old | same, new | same
+
+
+def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
+    """Return the numbers of a finalist according to its recorded values, and according to the reproduced trainings."""
+    # The report lists the values without names.
+    trainings = [each for each in repetitions if not each.is_mean]
+    numbered = [replace(each, name=str(at)) for at, each in enumerate(trainings)]
+    means = [each for each in repetitions if each.is_mean]
+    recorded_values, recorded_means = ({each.name: each.recorded for each in part} for part in (numbered, means))
+    return _recorded_and_reproduced(recorded_values, recorded_means, [*numbered, *means], recorded.study.goal)
+
+
+def _recorded_and_reproduced(
+    values: Mapping[str, float], means: Mapping[str, float], repetitions: Sequence[Repetition], goal: Goal
+) -> tuple[_Numbers, _Numbers]:
+    """Return the numbers that follow from recorded values, and the numbers that follow from reproduced values.
+
+    `values` has the recorded value of each training; `means` has the recorded mean of each metric over the trainings.
+    """
+    done = [(each, each.reproduced) for each in repetitions if each.reproduced is not None]
+    reproduced = {each.name: value for each, value in done if not each.is_mean}
+    # Do not mix reproduced and recorded values in one mean.
+    now = reproduced if len(reproduced) == len(values) else values
+    # Metrics that were not reproduced, or are not compared, keep their recorded mean.
+    means_now = {**means, **{each.name: value for each, value in done if each.is_mean}}
+    old, new = _trial_numbers(values), _trial_numbers(now)
+    if goal.is_single:
+        return old, new
+    return old | _numbers_of_several(values, means, goal), new | _numbers_of_several(now, means_now, goal)
 
 
 def _task_names(recorded: Recorded) -> list[str]:
@@ -179,28 +218,25 @@ def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: boo
     return inside if len(inside) <= _MOST_NAMED else rest
 
 
-def _trial_numbers(values: Mapping[str, float], amount: int | None) -> dict[str, float | None]:
+def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
     """Return the numbers computed from a trial's values, by their keys in a report."""
     numbers = list(values.values())
     return {
         "score": math.fsum(numbers) / len(numbers),
         "n": len(numbers),
         "standard_deviation": statistics.stdev(numbers) if len(numbers) > 1 else None,
-        "amount": amount,
         **{f"values.{name}": value for name, value in values.items()},
     }
 
 
-def _numbers_of_several(
-    values: Mapping[str, float], further: Mapping[str, float], goal: Goal
-) -> dict[str, float | None]:
+def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
     """Return the numbers of a trial that the report has only with several metrics or limits, by keys of the report.
 
-    `values` are the trial's values of the leading metric. `further` has the trial's mean of each other metric or
-    limited value in `goal.names`.
+    `values` are the trial's values of the leading metric. `means` has the trial's mean of each other metric or limited
+    value in `goal.names`; a mean of the leading metric has no effect.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
-    means = {goal.metric: math.fsum(values.values()) / len(values), **further}
+    means = {**means, goal.metric: math.fsum(values.values()) / len(values)}
     low, high = interval(numbers) or (None, None)
     return {
         f"{name}.interval.0": low,

@@ -2,15 +2,15 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpo.errors import StudyError
-from hpo.study.basis.changes import AllowedChange
 from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.training import fresh_tasks
 from hpo.trials.reported_values import number
 from hpo.trials.table import Row, metric_columns, point_of
 from hpo.trials.trial import Outcome, Trial
@@ -25,11 +25,13 @@ class Repetition:
 
     Attributes:
         trial: the trial's number.
-        name: the task's name in trials.csv, such as `fold_0`; for a mean, the metric's name.
-        recorded: the value in trials.csv.
+        name: the task's name in trials.csv, such as `fold_0`; for a finalist's training on a fresh seed, `fresh_K`; for
+            a mean, the metric's name.
+        recorded: the value in trials.csv; for fresh seeds, the value in `finalists` of report.json.
         reproduced: the value now; None if the training failed.
         error: why the training failed; None if it did not fail.
         is_mean: whether the value is a mean over the trial's tasks. Only the leading metric has a value for each task.
+        is_fresh: whether the value comes from a finalist's trainings on fresh seeds.
     """
 
     trial: int
@@ -38,6 +40,7 @@ class Repetition:
     reproduced: float | None
     error: str | None
     is_mean: bool = False
+    is_fresh: bool = False
 
     def holds(self, tolerance: float) -> bool:
         """Return whether the two values differ by at most `tolerance`, relative to the larger absolute value.
@@ -54,7 +57,7 @@ def reproduce(
 
     For each training, compare the leading metric. If all folds are trained, also compare the trial's means of all
     other metrics and of the values with a limit. Do not compare values that depend on the machine; see
-    `measured_metrics`.
+    `measured_metrics`. If `folds` is None, also repeat a finalist's trainings on fresh seeds.
 
     Args:
         recorded: the study.
@@ -66,6 +69,8 @@ def reproduce(
         StudyError: the chosen trial or fold does not exist, the study has no winner, or trials.csv is not valid.
     """
     study, repetitions = recorded.study, []
+    if not set(folds or ()) <= set(range(study.layout.folds)):
+        raise StudyError(f"folds: must be from 0 to {study.layout.folds - 1}, given {folds}")
     with tempfile.TemporaryDirectory(prefix="hpo-reproduce-") as scratch:
         study = replace(study, folder=StudyFolder(Path(scratch)))
         study.folder.write_function(study.objective.pickled)
@@ -75,51 +80,65 @@ def reproduce(
             )
         dispatcher = LocalDispatcher(str(Path.cwd()))
         for row in recorded.trials(which):
-            done: list[Outcome] = []
-            for task in _tasks(study, row, folds, recorded.files.allowed):
-                repetition, outcome = _repeat(study, row, task, dispatcher)
-                done.append(outcome)
-                repetitions.append(repetition)
-                show(repetition)
-            for repetition in _means(study, row, done) if len(done) == study.layout.size else ():
-                repetitions.append(repetition)
-                show(repetition)
+            for trainings in _trainings(recorded, study, row, folds):
+                for repetition in _repeat(study, trainings, dispatcher):
+                    repetitions.append(repetition)
+                    show(repetition)
     return repetitions
 
 
-def _tasks(study: PreparedStudy, row: Row, folds: Sequence[int] | None, allowed: Sequence[AllowedChange]) -> list[Task]:
-    point = point_of(row, study.space)
+@dataclass(frozen=True)
+class _Trainings:
+    """Trainings of one trial, the recorded value of each, and their recorded means of all metrics, by name.
+
+    `means` is empty if only some of the trial's trainings are repeated.
+    """
+
+    tasks: Sequence[Task]
+    values: Mapping[str, float]
+    means: Mapping[str, float]
+    is_fresh: bool = False
+
+
+def _trainings(recorded: Recorded, study: PreparedStudy, row: Row, folds: Sequence[int] | None) -> Iterator[_Trainings]:
+    """Yield the trainings of the search; of a finalist, also those on fresh seeds, unless the folds are chosen."""
+    point, layout = point_of(row, study.space), study.layout
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; restore the file")
     try:
         trial = Trial(int(row["number"]), 0, point, amount=amount_of(row))
     except ValueError as error:
         raise StudyError(f"trials.csv: trial {row['number']!r}: {error}; restore the file") from error
-    tasks = study.as_of(allowed, trial).task_builder().tasks_of(trial)
-    if not set(folds or ()) <= set(range(study.layout.folds)):
-        raise StudyError(f"folds: must be from 0 to {study.layout.folds - 1}, given {folds}")
-    return [task for task in tasks if folds is None or study.layout.fold(task.index) in folds]
+    study = study.as_of(recorded.files.allowed, trial)
+    tasks = [task for task in study.task_builder().tasks_of(trial) if folds is None or layout.fold(task.index) in folds]
+    names = [layout.name(task.index) for task in tasks]
+    columns = metric_columns(row, study.goal) if len(tasks) == layout.size else {}
+    means = {name: _read_number(row, column) for name, column in columns.items()}
+    yield _Trainings(tasks, {name: _read_number(row, name) for name in names}, means)
+    if folds is None and (fresh := recorded.fresh_scores(trial.number)):
+        values, means = fresh
+        yield _Trainings(
+            fresh_tasks(study, trial), {f"fresh_{k}": v for k, v in enumerate(values)}, means, is_fresh=True
+        )
 
 
-def _repeat(study: PreparedStudy, row: Row, task: Task, dispatcher: LocalDispatcher) -> tuple[Repetition, Outcome]:
-    name = study.layout.name(task.index)
-    before = _read_number(row, name)
-    ((_, outcome),) = outcomes(dispatcher, [task])
-    now = outcome.metrics.get(study.config.study.metric)
-    return Repetition(task.trial, name, before, now, outcome.error), outcome
+def _repeat(study: PreparedStudy, trainings: _Trainings, dispatcher: LocalDispatcher) -> Iterator[Repetition]:
+    """Run the trainings, and yield a `Repetition` of each; then yield one of each mean, except the leading metric's.
 
-
-def _means(study: PreparedStudy, row: Row, done: Sequence[Outcome]) -> Iterator[Repetition]:
-    """For each name in `Goal.names` except the leading metric, yield a `Repetition` of the mean over the trial's tasks.
-
-    Skip values that depend on the machine (see `measured_metrics`), and values without a column in trials.csv.
+    Skip means that depend on the machine (see `measured_metrics`).
     """
+    done: list[Outcome] = []
+    for task, (name, before) in zip(trainings.tasks, trainings.values.items(), strict=True):
+        ((_, outcome),) = outcomes(dispatcher, [task])
+        done.append(outcome)
+        now = outcome.metrics.get(study.goal.metric)
+        yield Repetition(task.trial, name, before, now, outcome.error, is_fresh=trainings.is_fresh)
     error = next((outcome.error for outcome in done if outcome.error), None)
-    again = Trial(int(row["number"]), 0, {}, outcomes=dict(enumerate(done)))
-    for name, column in metric_columns(row, study.goal).items():
+    again = Trial(trainings.tasks[0].trial, 0, {}, outcomes=dict(enumerate(done)))
+    for name, before in trainings.means.items():
         if name not in (study.goal.metric, *measured_metrics(study)):
             now = None if error else again.mean(name)
-            yield Repetition(again.number, name, _read_number(row, column), now, error, is_mean=True)
+            yield Repetition(again.number, name, before, now, error, is_mean=True, is_fresh=trainings.is_fresh)
 
 
 def measured_metrics(study: PreparedStudy) -> list[str]:

@@ -20,12 +20,14 @@ from hpo.study.basis.source_code import Code, changed_names
 from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import at_places, prepare_study
+from hpo.study.results.after_search import fresh_indices
 from hpo.study.results.choosing import choose, why_none
 from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front
+from hpo.trials.reported_values import number
 from hpo.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
 from hpo.trials.trial import Outcome, Trial
 
@@ -109,6 +111,27 @@ class Recorded:
         if same := [row for row in complete if row["number"] == which]:
             return same
         raise StudyError(f"trial: must be 'best', 'all' or the number of a complete trial ({numbers}), given {which!r}")
+
+    def fresh_scores(self, number: int) -> tuple[list[float], dict[str, float]] | None:
+        """Return a finalist's scores on fresh seeds, and its means of all metrics on them, from the report.
+
+        Return None if the trial is no finalist, or if a training on a fresh seed failed.
+        """
+        finalists = self.files.report.get("finalists")
+        for entry in finalists if isinstance(finalists, list) else ():
+            if isinstance(entry, Mapping) and entry.get("number") == number:
+                values, means = entry.get("fresh_values"), entry.get("fresh_scores", {})
+                num_tasks = len(fresh_indices(self.study.config.study, self.study.layout))
+                if isinstance(values, list) and len(values) == num_tasks:
+                    return list(map(_finite, values)), {name: _finite(mean) for name, mean in means.items()}
+        return None
+
+
+def _finite(value: Any) -> float:
+    """Return a number of the report; StudyError for any other value."""
+    if (finite := number(value)) is None:
+        raise StudyError(f"report.json: finalists: must have finite numbers, given {value!r:.40}; restore the file")
+    return finite
 
 
 def read_files(folder: StudyFolder) -> StudyFiles:

@@ -85,7 +85,10 @@ def train_finalists(
     `report` is called with three values: a text, the number of finished trainings, and the number of all trainings.
     """
     kind = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
-    missing = [task for finalist in finalists for task in _missing_finalist_tasks(study, finalist, Notes(record))]
+    missing: list[Task] = []
+    for finalist in finalists:
+        tasks = fresh_tasks(study.as_of(Notes(record).allowed_changes, finalist.trial), finalist.trial)
+        missing += [task for task in tasks if task.index not in finalist.again.outcomes]
     for task, outcome in outcomes(dispatcher, missing, partial(report, kind)):
         Notes(record).write_finalist_outcome(task.trial, task.index, outcome)
 
@@ -119,11 +122,10 @@ def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
     return missing
 
 
-def _missing_finalist_tasks(study: PreparedStudy, finalist: Finalist, notes: Notes) -> list[Task]:
-    builder = study.as_of(notes.allowed_changes, finalist.trial).task_builder()
+def fresh_tasks(study: PreparedStudy, trial: Trial) -> list[Task]:
+    """Return the tasks that train a finalist on fresh seeds, sorted by index."""
     repeats = {study.layout.repeat(index) for index in fresh_indices(study.config.study, study.layout)}
-    tasks = [task for repeat in sorted(repeats) for task in builder.again(finalist.trial, repeat)]
-    return [task for task in tasks if task.index not in finalist.again.outcomes]
+    return [task for repeat in sorted(repeats) for task in study.task_builder().again(trial, repeat)]
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:

@@ -22,15 +22,19 @@ from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.replay import compare_trials
 from hpo.trials.table import read_rows
+from tests import tracked
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, change_row, hpo, refused, searched
-from tests.studies import STRATEGIES, run_toy, toy_config
+from tests.studies import STRATEGIES, prepared, run_toy, toy_config
 
 GOAL = {
     "metrics": {"score": "maximize", "size": "minimize"},
     "limits": {"size": 4.5},
     # All sizes are on the front; of those within the limit neither the best score nor the least size.
     "choose": {"best": "score", "within": {"size": 2.5}},
+    "finalists": 1,
+    "finalist_repeats": 1,
 }
+FRESH = {"finalists": 2, "finalist_repeats": 1}
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +44,9 @@ def both(tmp_path_factory):
     made = toy_config("random", trials=4, objective="toy_data:noisy")
     goals = toy_config("grid", {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, "toy_goals:noisy")
     with contextlib.chdir(folder):
-        for name, tree, study in (("made", made, {"repeats": 2}), ("goals", goals, GOAL)):
+        for name, tree, study in (("made", made, {"repeats": 2} | FRESH), ("goals", goals, GOAL)):
             tree |= {"study": tree["study"] | {"name": name, **study}, "split": tree["split"] | {"folds": 3}}
-            run_toy(folder / "runs" / name, tree)
+            tracked.run(prepared(folder / "runs" / name, tree))
     return folder
 
 
@@ -77,9 +81,9 @@ def put(tree, key, value):
 
 def test_the_winner_comes_out_the_same_to_the_last_bit_and_what_was_not_checked_is_named(capsys, study):
     code, out, err = hpo(capsys, "reproduce", "made")
-    assert (code, err, out.count("difference +0\n")) == (0, "", 6)
+    assert (code, err, out.count("difference +0\n"), out.count("  fresh_")) == (0, "", 9, 3)
     assert "bitwise equal scores" in out
-    assert "reproduced: all 6 trainings, and " in out
+    assert "reproduced: all 9 trainings, and " in out
     assert "\nnot checked: " in out
 
 
@@ -100,7 +104,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     winner = report_of(study)["winner"]["number"]
     shutil.rmtree("runs")
     code, out, err = hpo(capsys, "reproduce", "mailed.json")
-    assert (code, err, out.count(f"trial {winner}  fold_")) == (0, "", 6)
+    assert (code, err, out.count(f"trial {winner}  fold_"), out.count("  fresh_")) == (0, "", 6, 3)
     assert "required: bitwise equal scores" in out
     assert f"the number of a complete trial ({winner})" in refused(capsys, "reproduce", "mailed.json", "--trial", "77")
     Path("mailed.json").write_text('{"format": 1}')
@@ -185,6 +189,8 @@ def test_data_in_another_place_are_found_and_other_data_are_said(capsys):
         (["mailed.json"], "winner.score", lambda score: score + 1, "is "),
         (["made"], "top.0.score", lambda score: score + 1, "is "),
         (["made"], "winner.values.fold_1_repeat_0", 7.5, "is 7.5, the trainings give "),
+        (["mailed.json"], "winner.fresh.score", 7.5, "is 7.5, the trainings give "),
+        (["goals"], "winner.fresh.scores.size.mean", 7.5, "is 7.5, the trainings give "),
         (["made", "--folds", "1"], "winner.score", 0.93, "is 0.93, the recorded values give "),
         # What a tolerance allows for trainings it does not for a headline.
         (["made", "--tolerance", "0.1"], "winner.score", lambda score: score * 1.001, "is "),
@@ -193,9 +199,9 @@ def test_data_in_another_place_are_found_and_other_data_are_said(capsys):
 def test_a_number_that_its_trainings_do_not_give_is_said_and_ends_in_exit_code_1(
     capsys, study, words, key, value, says
 ):
-    changed(study, key, value)
+    changed(study.with_name("goals") if "goals" in words else study, key, value)
     code, out, _ = hpo(capsys, "reproduce", *words)
-    assert (code, f"report.json: {key} {says}" in out) == (1, True)
+    assert (code, f"report.json: {key} {says}" in out) == (1, True), out
     assert "not reproduced: 0 of " in out
 
 
@@ -241,6 +247,8 @@ def test_no_number_of_a_report_is_silently_false(recorded):
     layout, row = recorded.study.layout, recorded.winner
     values = {layout.name(index): float(row[layout.name(index)]) for index in range(layout.size)}
     trainings = [Repetition(int(row["number"]), name, value, value, None) for name, value in values.items()]
+    fresh, _ = recorded.fresh_scores(int(row["number"]))
+    trainings += [replace(trainings[0], name=f"fresh_{k}", recorded=x, is_fresh=True) for k, x in enumerate(fresh)]
     silent = []
     for key, value in numbers:
         report = deepcopy(dict(recorded.files.report)) | {"of_a_later_version": [{"at": 1}]}
@@ -283,7 +291,7 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
     assert says() == "not tried (hpo reproduce made)"
     winner = report_of(study)["winner"]["number"]
     assert hpo(capsys, "reproduce", "made")[0] == 0
-    assert re.fullmatch(rf"tried on [\d-]{{10}}: all 6 trainings of trial {winner} equal to the last bit", says())
+    assert re.fullmatch(rf"tried on [\d-]{{10}}: all 9 trainings of trial {winner} equal to the last bit", says())
     changed(study, "winner.score", 0.93)
     assert hpo(capsys, "reproduce", "made", "--trial", "all", "--folds", "1")[0] == 1
     assert says().endswith("equal to the last bit; 1 different number in the report")
