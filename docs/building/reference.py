@@ -17,6 +17,7 @@ from textwrap import dedent
 from typing import Any
 
 from hpo.cli.main import COMMANDS, main
+from hpo.commands.study import Study
 from hpo.config.shipped import WHOLE, documented_keys
 
 REPOSITORY = Path(__file__).parents[2]
@@ -190,7 +191,14 @@ def _described(node: ast.FunctionDef | ast.ClassDef) -> str:
     broken = (
         re.sub(r", (?=\*|\w+:)", ",\n    ", says).replace("(", "(\n    ", 1)[:-1] + ",\n)" if len(says) > 80 else says
     )
-    return f"```text\n{node.name}{broken}{gives}\n```\n\n{_as_markdown(ast.get_docstring(node) or '').rstrip()}"
+    return f"```text\n{node.name}{broken}{gives}\n```\n\n{_as_markdown(_docstring(node)).rstrip()}"
+
+
+def _docstring(node: ast.FunctionDef | ast.ClassDef) -> str:
+    """Return the docstring of a function or class; a method of a study that is a command has that of the command."""
+    if any(ast.unparse(name).startswith("_documented_by(") for name in node.decorator_list):
+        return str(getattr(Study, node.name).__doc__)
+    return ast.get_docstring(node) or ""
 
 
 def _as_markdown(docstring: str) -> str:

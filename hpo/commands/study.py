@@ -1,9 +1,11 @@
 """`hpo.Study`: the commands of a study as methods, and its trials, winner, Pareto front and figures."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from hpo.commands.archive import Archived, archive
 from hpo.commands.arguments import Progress
@@ -48,6 +50,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _documented_by(command: Callable[..., Any]) -> Callable[[_Method], _Method]:
+    """Give a method the docstring of its command, without the examples, and without the arguments that it lacks."""
+
+    def document(method: _Method) -> _Method:
+        text = inspect.cleandoc(command.__doc__ or "").partition("\n\nExamples:")[0]
+        for name in inspect.signature(command).parameters.keys() - inspect.signature(method).parameters.keys():
+            text = re.sub(rf"\n    {name}: .*(?:\n {{8}}.*)*", "", text)
+        method.__doc__ = text
+        return method
+
+    return document
+
+
 class Study:
     """A handle on a study's folder. Each access reads the folder again. Most methods are commands of `hpo`."""
 
@@ -74,36 +92,14 @@ class Study:
         """The tags of the study, each with its last value."""
         return tags(self._folder)
 
+    @_documented_by(clean)
     def clean(self, *, dry_run: bool = False, states: bool = False, logs: bool = False, files: bool = False) -> Freed:
-        """Delete files that no study needs: states, copies of data, and models of trials that are not among the best.
-
-        An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner
-        and of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also
-        keeps its states, and a larger budget continues from them. With --states, these states are deleted, too. Then a
-        larger budget trains from the start, and may try other points. `hpo extend` trains from the start if the states
-        are deleted.
-
-        Args:
-            dry_run: print the sizes; delete nothing.
-            states: for finished searches, also delete the states from which a larger budget would continue.
-            logs: also delete the logs of complete trials.
-            files: also delete the files that trainings wrote into their own folders (`trial.dir`).
-
-        Raises:
-            hpo.HpoError: a study given by name is running, or cannot be read.
-        """
+        """Delete files that no study needs; see `hpo clean`."""
         return clean([self.folder], dry_run=dry_run, states=states, logs=logs, files=files)
 
+    @_documented_by(archive)
     def archive(self, file: str | Path) -> Archived:
-        """Write a study into one archive, `NAME.tar.gz`, with the SHA-256 of each file; see `hpo.unarchive`.
-
-        Args:
-            file: the archive, which must not exist yet.
-
-        Raises:
-            hpo.HpoError: the study is running, its record is damaged, the file exists already, or the file's name does
-                not end in .tar.gz or .tgz.
-        """
+        """Write a study into one archive, `NAME.tar.gz`, with the SHA-256 of each file; see `hpo.unarchive`."""
         return archive(self.folder, file)
 
     def remove(self, *, mirror: bool = False, runs: bool = True) -> Removed:
@@ -121,41 +117,19 @@ class Study:
         """
         return remove([self.folder], yes=True, mirror=mirror, runs=runs)
 
+    @_documented_by(export)
     def export(self, url: str, name: str | None = None) -> Exported:
-        """Copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`.
-
-        Args:
-            url: the storage, such as sqlite:///shared.db.
-            name: the name of the copy (default: the study's name).
-
-        Raises:
-            hpo.HpoError: a storage cannot be opened, or the other storage has a study of this name already.
-        """
+        """Copy a study into another Optuna storage, for optuna-dashboard and `optuna.load_study`."""
         return export(self.folder, url, name)
 
+    @_documented_by(logs)
     def logs(self, trial: int | None = None, *, tail: int | None = None) -> Logs:
-        """Show the output of a study's trainings; with dispatch=local only the output of Python code is recorded.
-
-        Args:
-            trial: the trial's number (default: list all trainings with output).
-            tail: the last N lines of each training (default: all).
-
-        Raises:
-            hpo.HpoError: the trial does not exist, or its trainings printed nothing.
-        """
+        """Show the output of a study's trainings; with dispatch=local only the output of Python code is recorded."""
         return logs(self.folder, trial, tail=tail)
 
+    @_documented_by(sync)
     def sync(self, uri: str | None = None, overrides: Sequence[str] = ()) -> Synced:
-        """Send the trials and files of a study that are missing in MLflow; change nothing that MLflow has already.
-
-        Args:
-            uri: the address of another MLflow; None = the address in the study's configuration.
-            overrides: track.uri=..., the address of another MLflow.
-
-        Raises:
-            hpo.HpoError: the study is running, an override changes a key outside of `track`, or (only from Python)
-                MLflow cannot be reached.
-        """
+        """Send the trials and files of a study that are missing in MLflow; change nothing that MLflow has already."""
         synced = sync(self.folder, uri, overrides)
         if synced.there is None:
             # Raise an error, because Python callers see no exit code.
@@ -180,66 +154,32 @@ class Study:
         """The view of the study now: state, process, progress, best trial so far, possible actions."""
         return StudyReader(self._folder, self._folder.reference).view()
 
+    @_documented_by(show)
     def show(self, trial: int | None = None) -> Details:
-        """Show a study, running or not: state, best trial, running trials, failures, cautions; or show one trial.
-
-        Args:
-            trial: show this trial.
-
-        Raises:
-            hpo.HpoError: the study or the trial does not exist.
-        """
+        """Show a study, running or not: state, best trial, running trials, failures, cautions; or show one trial."""
         return show(self.folder, trial)
 
+    @_documented_by(note)
     def note(self, text: str = "", *, tag: Mapping[str, str] | None = None) -> Noted:
-        """Add a note or tags to a study; without arguments, show its notes.
-
-        Args:
-            text: the text of the note, which the report and MLflow show.
-            tag: a tag; without =VALUE its value is true. An empty value removes the tag.
-
-        Raises:
-            hpo.HpoError: a tag's name is not allowed.
-        """
+        """Add a note or tags to a study; without arguments, show its notes."""
         return note(self.folder, text, tag=tag)
 
+    @_documented_by(add)
     def add(self, point: Mapping[str, Any]) -> Answer:
-        """Add a point of your own to a running or stopped search, as its next trial.
-
-        Args:
-            point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.
-
-        Raises:
-            hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended.
-        """
+        """Add a point of your own to a running or stopped search, as its next trial."""
         return add(self.folder, point)
 
+    @_documented_by(retry)
     def retry(self, trial: int | None = None) -> Answer:
-        """Retry the failed trials of a running or stopped search, after you have fixed the cause.
-
-        Each retry is a new trial with the same point, amount and training seed. It uses no budget. The failed trial
-        stays in the record, and the retry refers to it.
-
-        Args:
-            trial: retry only this trial (default: all failed trials without a retry).
-
-        Raises:
-            hpo.HpoError: no trial failed, or the given trial did not fail, or has a retry already.
-        """
+        """Retry the failed trials of a running or stopped search, after you have fixed the cause."""
         return retry(self.folder, trial)
 
+    @_documented_by(stop)
     def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
-        """End a running search after its running trials, or at once; or stop one of its trials.
-
-        Args:
-            trial: stop only this trial.
-            now: do not wait for the running trials.
-
-        Raises:
-            hpo.HpoError: the study or the trial is not running.
-        """
+        """End a running search after its running trials, or at once; or stop one of its trials."""
         return stop(self.folder, trial, now=now)
 
+    @_documented_by(evaluate)
     def test(
         self,
         again: bool = False,
@@ -248,24 +188,7 @@ class Study:
         *,
         front: bool = False,
     ) -> Evaluation:
-        """Score the winner on the test split, once, and record this test evaluation.
-
-        The study's run in MLflow gets the score, too. If new paths of moved data are given, the study saves these
-        paths.
-
-        Args:
-            again: score on the test split once more; the report says how often the split was used.
-            with_default: also train and score the default configuration; --no-default leaves it out.
-            front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
-                saved model are trained again first.
-
-        Returns:
-            The winner's metrics by name; with `front`, also the table `front`.
-
-        Raises:
-            hpo.HpoError: the search is not finished, there is no test split, or the test split was used before and
-                `again` is not given.
-        """
+        """Score the winner on the test split, once, and record this test evaluation."""
         return evaluate(self.folder, again, with_default, data, front=front)
 
     @property
@@ -287,6 +210,7 @@ class Study:
         """Call `test` with `front=True`, and return the table `front`; the arguments are those of `test`."""
         return self.test(again, with_default, data, front=True).front
 
+    @_documented_by(resume)
     @interrupted_in_one_line()
     def resume(
         self,
@@ -303,31 +227,7 @@ class Study:
         trust: bool = False,
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Continue a study from its frozen configuration; later edits of configuration files have no effect.
-
-        If another process is running the study, this call only raises the budget of the running search, and returns at
-        once. No other change is possible then.
-
-        If you give new limits after the search, the winner is chosen again among the existing trials, without training.
-        The report says when you gave the limits, and whether the test split had been used before.
-
-        Args:
-            trials: a larger budget, as in `hpo.search`.
-            overrides: changes, such as study.trials=40 (a larger budget), dispatch.workers=4 or track=none.
-            minutes: a larger budget in wall time, as in `hpo.search`.
-            workers: how many processes train at once.
-            settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
-            data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
-                study saves the paths.
-            callbacks: functions `f(study, trial)`, as in `hpo.search`.
-            name: copy the study to this name, and continue only the copy, which is a separate study.
-            allow_changes: continue although code, data or configuration have changed; the report lists the changes.
-            trust: if a URL names a study from another machine, run the study's code without asking first.
-
-        Raises:
-            hpo.HpoError: the study cannot continue; the message says what to do.
-            KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
-        """
+        """Continue a study from its frozen configuration; later edits of configuration files have no effect."""
         resumed = resume(
             self.folder,
             trials,
@@ -344,6 +244,7 @@ class Study:
         )
         return type(self)(StudyFolder(resumed.folder))
 
+    @_documented_by(extend)
     @interrupted_in_one_line()
     def extend(
         self,
@@ -357,30 +258,7 @@ class Study:
         name: str | None = None,
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Train the best trials of a study further, in a new study: for example longer, or with a larger model.
-
-        The new study takes over the points, folds and seeds of the best trials, and its report compares old and new
-        scores. All commands work on the new study. A training continues from its saved state if the objective's
-        CONTINUES_WITH allows the change; else it starts anew. After successive halving, only trials of the last rungs
-        have saved states. With `climb`, the new study is a ladder: it searches at a larger scale, around the best
-        trials of the old study.
-
-        Args:
-            changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change; stopped
-                and partially trained trials are then trained fully.
-            overrides: changes of the configuration, such as training.epochs=60; or the new study's name, such as
-                study.name=longer.
-            best: how many of the best trials to train (default: 5).
-            trials: the number of a trial to train instead of the best trials; several numbers are allowed.
-            climb: search with the changed configuration, in windows around the best trials, instead of training these
-                trials; study.trials among the changes says how many trials to add.
-            data: the new paths of moved data, by key; the new study saves them.
-            name: the name of the new study; None = the old name with `-extended`.
-
-        Raises:
-            hpo.HpoError: the study cannot be extended in this way; the message says what to do. Nothing was created.
-            KeyboardInterrupt: after an interrupt. Finished trainings are saved; the same call continues the study.
-        """
+        """Train the best trials of a study further, in a new study: for example longer, or with a larger model."""
         extended = extend(
             self.folder,
             changes,
@@ -410,6 +288,7 @@ class Study:
             tree = best_config(study.as_of(run.notes.allowed_changes, winner), winner)
         return train_tree(tree, progress, self._folder.function_path if study.objective.pickled else None)
 
+    @_documented_by(reproduce)
     def reproduce(
         self,
         trial: str | int = "best",
@@ -421,45 +300,19 @@ class Study:
         uri: str = "sqlite:///mlflow.db",
         progress: Progress = "auto",
     ) -> Reproduction:
-        """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ.
-
-        On the machine that made the study, the result goes into reproduction.json in the study's folder, and into the
-        next report.
-
-        Args:
-            trial: a trial's number, 'all' or 'best' (default: best).
-            folds: only these folds (default: all).
-            tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
-                machine, else 0.02).
-            uri: the address of MLflow, if the study is given as runs:/RUN_ID.
-            progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
-
-        Returns:
-            The comparison, with `is_reproduced`, and `table`, one row per training.
-
-        Raises:
-            hpo.HpoError: the study does not exist, is from another machine and not trusted, or has no winner.
-        """
+        """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ."""
         return reproduce(
             self.folder, trial, data, folds=folds, tolerance=tolerance, trust=trust, uri=uri, progress=progress
         )
 
+    @_documented_by(replay)
     def replay(
         self, *overrides: str, trust: bool = False, progress: Literal["auto", "json", "none"] | bool = "auto"
     ) -> "pd.DataFrame":
-        """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
-
-        Args:
-            overrides: settings that say where the replay runs and is tracked, such as `"dispatch.workers=2"`,
-                `"track=none"`.
-            trust: allow the code of a study from another machine to run; read this code first.
-            progress: how progress is shown, as in `hpo.search`.
-
-        Returns:
-            One row per trial that differs, with its number and the columns that differ; no rows = replayed exactly.
-        """
+        """Run a study's whole search again, as `hpo search --replay` does, and compare the trials."""
         return replay(self.folder, *overrides, trust=trust, progress=progress)
 
+    @_documented_by(predict)
     def predict(
         self,
         inputs: Sequence[Any] | None = None,
@@ -474,26 +327,7 @@ class Study:
         seed: int | None = None,
         **options: Any,
     ) -> Predictions:
-        """Classify, tag, translate or continue texts with a study's winner or any checkpoint.
-
-        Return one result per input, in the same order, each on its own line. A line break in a result is written as
-        \\n.
-
-        Args:
-            inputs: texts, or other values that the objective accepts.
-            input_: a file with one input per line; '-' is standard input.
-            text: one text; give either this or a file.
-            output: a file for the results (default in a shell: standard output, as with '-').
-            temperature: language models: below 1 favours likely tokens, above 1 unlikely ones; 0 takes the likeliest.
-            top_k: language models: draw from the K likeliest tokens only.
-            top_p: language models: draw from the smallest set of likeliest tokens that has this total probability.
-            max_tokens: language models: how many tokens to add.
-            seed: language models: the seed of the draws.
-            options: other arguments of the objective's `predict`.
-
-        Raises:
-            hpo.HpoError: the model does not exist, or cannot read an input.
-        """
+        """Classify, tag, translate or continue texts with a study's winner or any checkpoint."""
         return predict(
             self.folder,
             inputs,
@@ -508,6 +342,7 @@ class Study:
             **options,
         )
 
+    @_documented_by(attention)
     def attention(
         self,
         text: str | None = None,
@@ -516,17 +351,7 @@ class Study:
         *,
         input_: str | Path | None = None,
     ) -> Attention:
-        """Draw the attention of each head of a study's winner, or of any checkpoint, for one text.
-
-        Args:
-            text: the text; give either this or a file.
-            target: the input of the decoder (default: the model's own prediction).
-            output: the picture to write, .png or .html (default in a shell: attention.png).
-            input_: a file with the text in one line; '-' is standard input.
-
-        Raises:
-            hpo.HpoError: the model does not exist, or has no attention.
-        """
+        """Draw the attention of each head of a study's winner, or of any checkpoint, for one text."""
         return attention(self.folder, text, target, output, input_=input_)
 
     @contextmanager
