@@ -136,10 +136,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return an `Add` for a new point, or an `Add` for a retry if the point's last trial failed.
-
-    In all other cases, the study has the point already: return a text that says where, such as `trial 3`.
-    """
+    """Return an `Add` for a new or a failed point; for any other point, return where it is, such as `trial 3`."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

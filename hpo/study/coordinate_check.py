@@ -200,12 +200,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the outputs that are expected to change with the scale, each with a text such as "below width=128".
-
-    `holds_from` has a key and a threshold for each layer. Return the outputs of a layer if the key's value is below the
-    threshold at one or more scales. The name of an output is the layer's name, or begins with the layer's name and a
-    comma.
-    """
+    """Return the outputs that are expected to change, by name, with a text such as "below width=128"."""
     return {
         name: f"below {key}={least:g}"
         for layer, (key, least) in holds_from.items()

@@ -142,10 +142,8 @@ def _extended_trial(
 
 
 def _is_trained(study: PreparedStudy, trial: Trial) -> bool:
-    """Return whether a trial is complete and fully trained.
-
-    If `training.epochs` is larger than the strategy's full amount, no trial of this strategy is fully trained.
-    """
+    """Return whether a trial is complete and fully trained."""
+    # With a `training.epochs` above the full amount, no trial of this strategy is fully trained.
     epochs = flatten(study.config.objective_config).get("training.epochs")
     is_longer = isinstance(epochs, int) and study.full_amount is not None and epochs > study.full_amount
     return trial.state == "complete" and (trial.amount is None or (trial.amount == study.full_amount and not is_longer))

@@ -88,13 +88,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
 
 
 def _num_ended(study: PreparedStudy) -> int:
-    """Return the number of points that have complete or failed trials at a study's largest scale.
-
-    Under a strategy with amounts, only trials with the largest amount count.
-
-    Raises:
-        StudyError: no such trial is complete.
-    """
+    """Return the number of points that ended at the largest scale; StudyError if none is complete."""
     largest = len(study.config.study.scales or ()) or None
     ended = read_imports([study.reference], study.space, study.goal).trials
     states = [trial.state for trial in ended if trial.point.get(SCALE) == largest]

@@ -309,11 +309,7 @@ def _data(study: PreparedStudy) -> dict[str, Any] | None:
 
 
 def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Record) -> tuple[Basis, Basis]:
-    """Return the basis from the study's record, and the current basis.
-
-    Raises:
-        StudyError: the current basis has changes that are not allowed, or the new budget is below the used budget.
-    """
+    """Return the recorded and the current basis; StudyError for a forbidden change or too small a budget."""
     trials = record.trials()
     num_used, given = study.num_counted(trials), study.config.study.trials
     if given < num_used:

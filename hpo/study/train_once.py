@@ -54,10 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections of the configuration that `hpo train` checks itself; the objective checks all other sections.
-
-    The values must keep the same rules as in a study.
-    """
+    """The sections that `hpo train` checks by the rules of a study; the objective checks all other sections."""
 
     objective: ObjectiveText
     study: _Study
@@ -164,11 +161,7 @@ def check_tree(
 
 
 def _without_seed(tree: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return two values: the configuration without `training.seed`, and the seed (default 0).
-
-    Raises:
-        ConfigError: `training.seed` is no whole number of at least 0.
-    """
+    """Return the configuration without `training.seed`, and the seed (default 0); ConfigError for an invalid seed."""
     training = tree.get("training", {})
     if not isinstance(training, Mapping):
         return dict(tree), 0

@@ -77,10 +77,7 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether a fingerprint of the data covers the content of the file at `path`.
-
-        Also return True if this basis describes data, but `now` (the current basis) describes none.
-        """
+        """Return whether fingerprints cover the content of the file at `path`; True if `now` has no data to compare."""
         if self.data is None:
             return False
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
@@ -185,10 +182,7 @@ def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: 
 
 
 def _files(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the fingerprint of each recorded file, by path.
-
-    In `data`, the recorded files are under the key `files`; if the data has no split, they are under the key `parts`.
-    """
+    """Return the fingerprint of each recorded file, by path."""
     return dict(data.get("files" if "kind" in data else "parts", {}))
 
 

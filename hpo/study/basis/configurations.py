@@ -56,10 +56,7 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
 
 
 def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
-    """Return the key of the dimension to which a key belongs, such as `space.lr` for the key `space.lr.low`.
-
-    Return the key unchanged if it belongs to no dimension in `flats`, a list of flattened configurations.
-    """
+    """Return the dimension of a key, such as `space.lr` for `space.lr.low`; without a dimension, return the key."""
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
         name = ".".join(parts[:number])

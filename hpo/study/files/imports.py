@@ -154,12 +154,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
 
 
 def _fill_values(fill: Mapping[str, Any], space: Space) -> dict[str, Value]:
-    """Return the values of `study.imports_fill`, in the space's types.
-
-    Raises:
-        ConfigError: a value is out of range, or `study.imports_fill` has a value for the scale.
-        SpaceError: a key is not searched.
-    """
+    """Return the values of `study.imports_fill`, in the space's types."""
     values: dict[str, Value] = {}
     given = given_values("study.imports_fill", fill, space)
     for dimension in space.dimensions:
@@ -191,10 +186,7 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return three values: the counts of imported and of skipped trials; the imported trials; the lacking keys.
-
-    A lacking key is a key of `fill` that some trials of the table lack.
-    """
+    """Return the counts, the imported trials, and the keys of `fill` that some trials of the table lack."""
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -230,10 +222,7 @@ def _read_table(
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Raise StudyError if a table lacks a required column.
-
-    Each unconditional hyperparameter requires a column, except the scale and the keys of `fill`.
-    """
+    """Refuse a table without the column of an unconditional hyperparameter that `fill` does not set."""
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
@@ -293,10 +282,7 @@ def _metrics_of(path: Path) -> Mapping[str, Any]:
 
 
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
-    """Return whether the metrics have the default names that `unnamed` returns.
-
-    Metrics with default names are matched to the study's metrics by their order.
-    """
+    """Return whether these are the names of `unnamed`; such metrics are matched by their order."""
     return list(metrics) == unnamed(len(metrics))
 
 
@@ -322,11 +308,7 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the facts about a table, such as its metrics, from a file in the table's folder.
-
-    The file is config.yaml (its section `study`) or, if config.yaml is missing, import.json. Return {} if both files
-    are missing.
-    """
+    """Return the section `study` of the config.yaml next to a table, or else the content of import.json, or else {}."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():
@@ -350,10 +332,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Return one trial in place of all trials of a point: the mean of the complete trials.
-
-    If no trial is complete, return a failed trial.
-    """
+    """Return one trial for all trials of a point: the mean of the complete trials, or else a failed trial."""
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]

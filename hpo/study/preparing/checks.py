@@ -227,11 +227,7 @@ def refuse_no_amounts(own: SearchDescription, who: str) -> None:
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
-    """Refuse an objective that does not fit the strategy: one of the two needs amounts, and the other has none.
-
-    Also refuse a function that continues trainings but lacks the parameter `trial`. Also refuse trainings that end
-    before the largest amount.
-    """
+    """Refuse an objective that does not fit the strategy's amounts, and trainings that end too early."""
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(

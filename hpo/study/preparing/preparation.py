@@ -155,14 +155,7 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Drop each entry of `study.references` whose value cannot change during the search; return the configuration.
-
-    The value can change if the reference depends on a searched key, or on a key that scales change.
-
-    Raises:
-        ConfigError: the text of a remaining reference contains a secret, or the value of a key differs from the value
-            of its reference.
-    """
+    """Drop references whose values are the same in every trial; ConfigError if a key contradicts its reference."""
     section = config.study
     if section.references is None:
         return config

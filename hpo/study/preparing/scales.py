@@ -109,10 +109,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
 
 
 def _first_settings(given: Any, full: int | None) -> dict[str, Any]:
-    """Return all settings of the strategy that searches the smallest scale; ConfigError if a setting is invalid.
-
-    `full` is the default of `max_amount`.
-    """
+    """Return all settings of a ladder's first strategy; `full` is the default of its `max_amount`."""
     settings = strategy_settings(given if isinstance(given, Mapping) else {"name": given})
     allowed = [name for name in STRATEGIES if name not in ("ladder", "hyperband")]
     if (name := settings.get("name", "")) not in allowed:

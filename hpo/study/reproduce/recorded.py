@@ -237,10 +237,7 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each split whose data differ from the report.
-
-    If the report has no splits, yield a line for each data file that differs.
-    """
+    """Yield a line for each split, or without splits for each data file, that differs from the report."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -295,10 +292,7 @@ def amount_of(row: Row) -> int | None:
 
 
 def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
-    """Raise StudyError if a file of the study is missing or differs from its hash in the report.
-
-    Files in subfolders may be missing.
-    """
+    """Refuse missing files, and files that differ from their hash in the report."""
     hashes = report.get("files") or {}
     if not isinstance(hashes, Mapping):
         raise StudyError(

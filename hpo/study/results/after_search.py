@@ -154,10 +154,7 @@ def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return a trial that joins the trial `before` with its further training `after`.
-
-    The result has the whole learning curves, and the total times and costs of both trainings.
-    """
+    """Return the further training `after`, with the learning curves, times and costs of both trainings."""
 
     def join(first: Outcome, second: Outcome) -> Outcome:
         # A second training that began anew already has the whole curve.

@@ -97,11 +97,7 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
 
 
 def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return, for each trial, how far the trial exceeds the allowed shares, summed over the metrics.
-
-    An allowed share says how much worse than the best value of a metric a trial may be, as a share of this value; see
-    `within` in `choose`.
-    """
+    """Return how far each trial exceeds the allowed shares (`within` in `choose`), summed over the metrics."""
     beyond = np.zeros(len(losses))
     for name, share in shares.items():
         column = losses[:, names.index(name)]

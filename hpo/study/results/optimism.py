@@ -133,10 +133,7 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return the correlation of the noise between every two values, as an array with shape (values, values).
-
-        Each trial has one value for each name in `Goal.names`, such as a metric.
-        """
+        """Return the correlation of the noise between every two values, with shape (values, values)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects

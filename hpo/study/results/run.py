@@ -253,11 +253,7 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials in the rows of a trials.csv.
-
-    Of metrics after the first, the table has only means, so every task gets the mean. The table has only the total
-    seconds and cost of a trial, so the first task gets the totals.
-    """
+    """Yield the trials of a trials.csv. All tasks get the further means; the first task gets all seconds and costs."""
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}
         scores = {index: row.get(layout.name(index)) for index in range(layout.size)}

@@ -160,10 +160,7 @@ def refuse_another(manifest: Manifest | None, study_id: str | None, folder: Stud
 
 
 def _note_copies(folder: StudyFolder, url: str, ids: Sequence[str]) -> None:
-    """Write the ids of this folder's copies at `url` to the folder's mirrored.txt: one line `ID URL` per copy.
-
-    The new lines replace the older lines with the same URL.
-    """
+    """Write a line `ID URL` per copy to mirrored.txt, in place of the older lines with this URL."""
     others = [line for line in _noted_copies(folder) if line.partition(" ")[2] != url]
     lines = [*others, *(f"{copy} {url}" for copy in ids if copy)]
     write_atomically(folder.mirrored_path, "".join(f"{line}\n" for line in lines))
@@ -318,10 +315,7 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 
 
 def _is_excluded(name: PurePosixPath) -> bool:
-    """Return whether to leave out a file or folder.
-
-    Leave out names in `_EXCLUDED`. In the top two levels, also leave out hidden names, because they are temporary.
-    Deeper hidden files belong to states and models.
-    """
+    """Return whether to leave out a file: its name is in `_EXCLUDED`, or it is hidden and so temporary."""
+    # Deeper hidden files belong to states and models.
     is_temporary = any(part.startswith(".") for part in name.parts[:2])
     return is_temporary or name.parts[0] in _EXCLUDED

@@ -37,14 +37,9 @@ _DEFAULT = -1
 
 @dataclass(frozen=True)
 class _Model:
-    """A trial to score, with its model.
+    """A trial to score, with the study under whose configuration it was trained.
 
-    Attributes:
-        trial: the trial.
-        study: the study with the configuration under which the trial was trained.
-        checkpoint_dir: the folder of the model; None if the objective saves no models (scoring then trains a model), or
-            if the training of the model failed.
-        error: why the training of the model failed; None if the training did not fail.
+    Without `error`, a `checkpoint_dir` of None means that the objective saves no models.
     """
 
     trial: Trial
@@ -152,10 +147,7 @@ def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> d
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return the estimates as dicts, by metric.
-
-    Include an estimate that has no interval only if its metric is in `names`.
-    """
+    """Return the estimates as dicts; those without an interval only for the metrics in `names`."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
@@ -200,12 +192,7 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Return the default configuration as a model to score; return None if there is no default configuration.
-
-    If the objective saves models, first train the model on this machine, and save it below `scratch`. With a hold-out
-    split, the validation score can stop the training early, as in every trial. With folds, the training uses all folds
-    together and all epochs, because the default's best epoch is not known.
-    """
+    """Return the default configuration as a model to score, trained below `scratch`; None without a default."""
     if why_no_default(study.space, study.config):
         return None
     # A default outside the space is the configuration without any point.
@@ -215,16 +202,13 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
         return _Model(trial, study)
     builder = replace(study.task_builder(), checkpoints_dir=scratch, files_dir=None)
     is_hold_out = study.num_folds == 1
+    # With folds, train on all folds together and for all epochs, because the default's best epoch is not known.
     task = builder.tasks_of(trial)[0] if is_hold_out else builder.final_task(trial, amount=None)
     return _train_model(trial, study, task)
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return a trial on the Pareto front with its model.
-
-    Use the model of the trial's hold-out training if this model exists unchanged. Otherwise, train the model in a
-    folder below `scratch`. If the objective saves no models, the result has no model.
-    """
+    """Return a front trial with its own unchanged hold-out model, or else with a model trained below `scratch`."""
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):

@@ -100,11 +100,7 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the tasks that train the best trials to the end and have no outcome yet.
-
-    The tasks of a trial continue from the trial's states. If a state of a trial is missing, all tasks of that trial
-    start anew.
-    """
+    """Return the tasks of full trainings without an outcome. A trial continues only if all its states exist."""
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
         assert trial.amount is not None
@@ -129,10 +125,7 @@ def fresh_tasks(study: PreparedStudy, trial: Trial) -> list[Task]:
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Copy the search's state in `before` to `own` unless `own` exists; return whether `own` exists afterwards.
-
-    If the study has an artifact store (`PreparedStudy.artifacts`), both states are in the store, not in local folders.
-    """
+    """Copy the search's state to `own`, locally or in the artifact store; return whether `own` exists afterwards."""
     if study.artifacts is None:
         if before.is_dir() and not own.exists():
             copy_tree(before, own)
