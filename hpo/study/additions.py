@@ -116,7 +116,6 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
     """Return the command that continues a search, with a budget that is large enough for the untried points.
 
     Args:
-        name: the study's name.
         untried: the number of added points without a trial; retries do not count, because they use no budget.
         done: how much of the budget is used.
         budget: the section with the search's budgets.

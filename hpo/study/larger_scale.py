@@ -32,7 +32,6 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     `study`. If `study` has no scales, the configuration of `study` becomes the smallest scale.
 
     Args:
-        study: the study to extend.
         given: the configuration of `study` with the user's changes.
         keys_given: the keys that the user changes.
 

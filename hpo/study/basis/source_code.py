@@ -106,7 +106,6 @@ def describe_code(
     user's program.
 
     Args:
-        objective: the objective.
         strategies: the classes of the strategies, by their names in the configuration.
         config: the objective's configuration; it may name files that are code.
     """

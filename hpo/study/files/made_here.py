@@ -28,7 +28,6 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
     record nothing.
 
     Args:
-        config: the study's configuration.
         pickled: the objective, if it was given from Python.
         reaches: lines from `reaches_of`: the outside addresses, commands and variables that the user allows.
     """

@@ -44,7 +44,6 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
     """Run the preflight checks, and return the prepared study; create nothing.
 
     Args:
-        config: the study's configuration.
         pickled: the study's objective, if the objective was given from Python.
         is_again: whether the study repeats a recorded study. If so, accept a metric whose unit changes between trials.
 

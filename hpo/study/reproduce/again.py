@@ -60,7 +60,6 @@ def reproduce(
     `measured_metrics`. If `folds` is None, also repeat a finalist's trainings on fresh seeds.
 
     Args:
-        recorded: the study.
         which: `best`, `all` or a trial's number.
         folds: the folds to train; None = all folds.
         show: a function that is called with each comparison.

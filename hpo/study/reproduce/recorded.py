@@ -160,7 +160,6 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     """Import the objective that these files name, read the data, and return the study.
 
     Args:
-        files: the study's files.
         elsewhere: new paths of data sources, by their keys in the configuration.
 
     Raises:

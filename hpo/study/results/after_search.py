@@ -29,8 +29,6 @@ def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = Fals
     out those that the search itself has fully trained.
 
     Args:
-        config: the study's configuration.
-        record: the study's record.
         with_next: also return the trials that would replace trials with failed full trainings.
 
     Returns:
@@ -104,8 +102,6 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
     All finalists have the same scale and amount. With several metrics, the trial that `study.choose` picks comes first.
 
     Args:
-        section: the section `study` of the configuration.
-        record: the study's record.
         history: the ended trials, joined with their further trainings.
     """
     return [Finalist(trial, _fresh_trial(trial, record, section)) for trial in _candidates(section, record, history)]

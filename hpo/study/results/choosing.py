@@ -26,9 +26,6 @@ def choose_best(
     error of the best trial. With several metrics, `study.choose` picks the winner from the Pareto front.
 
     Args:
-        section: the section `study` of the configuration.
-        goal: the metrics and limits.
-        trials: the finished trials.
         again: the finalists with their outcomes on fresh seeds; these outcomes decide once all finalists are trained.
         at_target: whether the winner must have the target scale.
 

@@ -62,7 +62,6 @@ def clean(
     original data are missing.
 
     Args:
-        folder: the study's folder.
         states: also delete the states from which a larger budget would continue. A larger budget then trains from the
             start. This costs more on the clock, so later proposals may differ.
         logs: also delete the logs of complete trials.

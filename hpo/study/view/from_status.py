@@ -39,7 +39,6 @@ def view_of_status(
 
     Args:
         folder: the study's folder; for a mirror, the folder of its temporary copy.
-        status: the status.
         reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
         copied: when the mirror was written; empty for a folder.
         fault: why the configuration, the record or the mirror cannot be read.

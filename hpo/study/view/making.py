@@ -46,10 +46,8 @@ def view_of(
     """Return the full view of a study.
 
     Args:
-        run: the study with its record.
         status: the study's status, or only its state. In the second case, the other fields of the status come from
             `status_of_record`.
-        tasks: the running tasks.
         reference: the study's name, or its mirror's URL, for commands; None = the name or path of the study's folder.
         copied: when the mirror was written; empty if the study is read from its folder.
         fault: why the mirror cannot be read now; None = it can be read, or there is no mirror.

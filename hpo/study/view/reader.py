@@ -34,10 +34,7 @@ class Snapshot:
     """The state of a study at one moment.
 
     Attributes:
-        status: the study's status.
-        tasks: the study's running tasks.
-        copied: when the mirror (the remote copy of the study's folder) was written; empty if the study is read from
-            its folder.
+        copied: when the mirror was written; empty if the study is read from its folder.
         fault: why the mirror cannot be read now; empty if there is no such problem.
     """
 
@@ -51,7 +48,6 @@ class StudyReader:
     """Reads a study in its folder.
 
     Attributes:
-        folder: the study's folder.
         reference: the name, path or URL that names the study in commands.
         seconds: the shortest time in seconds between two snapshots.
     """
@@ -66,7 +62,7 @@ class StudyReader:
         """Return the current state of the study.
 
         Raises:
-            StudyError: the mirror (the remote copy of the study's folder) cannot be reached.
+            StudyError: the mirror cannot be reached.
         """
         return Snapshot(latest_status(self.folder), read_running(self.folder))
 
@@ -89,8 +85,7 @@ class StudyReader:
         """Return the view of the study at the time of `snapshot`; if `snapshot` is None, take a new snapshot.
 
         Raises:
-            StudyError: the mirror (the remote copy of the study's folder) cannot be reached, or a link in the study's
-                folder points outside the folder.
+            StudyError: the mirror cannot be reached, or a link in the study's folder points outside the folder.
         """
         snapshot = snapshot or self.snapshot()
         self.folder.refuse_links()

@@ -1,7 +1,7 @@
 """The winner's configuration and model; the model comes from the hold-out training, or is trained on all folds."""
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +10,7 @@ from hpo.errors import StudyError
 from hpo.study.notes import FinalModel
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
+from hpo.study.winner.training import Report
 from hpo.trials.trial import Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.objective.path import ObjectivePath
@@ -36,20 +37,12 @@ def _has_models(study: PreparedStudy) -> bool:
     return bool(names) or (study.artifacts is not None and bool(study.artifacts.folders("checkpoints")))
 
 
-def make_final_model(
-    study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
-) -> FinalModel | None:
+def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher, report: Report) -> FinalModel | None:
     """Train the winner's model if it is missing, and note the model in the record.
 
     With a hold-out split, a missing model is trained again with the winner's seed; an existing model is only noted.
     With folds, the winner's configuration is trained once on all folds together; the number of epochs is the mean of
     the folds' best epochs.
-
-    Args:
-        study: the study.
-        run: the study with its record.
-        dispatcher: runs the training.
-        report: called with three values: a text, the number of finished trainings, and the number of all trainings.
 
     Returns:
         The model; None if there is no winner, or if the winner's model already exists and is noted.

@@ -40,10 +40,8 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
     to the front.
 
     Args:
-        front: the trials on the front.
         others: trials of the same search. Trials on the front, incomplete trials, trials that exceed a limit, and
             trials with another amount than the front's trials are skipped.
-        goal: the metrics and their directions.
     """
     members = [trial for trial in front if len(trial.values(goal.metric)) > 1]
     if not members:

@@ -58,8 +58,6 @@ def open_test(
     """Score the winner on the test split. If there is a default configuration, score it on this split, too.
 
     Args:
-        study: the study.
-        run: the study with its record.
         again: whether to score even if the test split of these data was scored before.
         with_default: whether to score the default configuration.
         with_front: whether to score the other trials on the Pareto front in the same evaluation. Missing models are

@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 # The suffix of a state's copy. The search's own state stays unchanged, because the search may go on from it.
 _SUFFIX = "_full"
+Report = Callable[[str, int, int], None]
+"""A function that is called with a text, the number of finished trainings, and the number of all trainings."""
 
 
 def expected_at_end(study: PreparedStudy) -> str | None:
@@ -58,13 +60,8 @@ def _first_rung(strategy: SuccessiveHalving, size: int | None) -> int:
     return points if size is None else min(points, size)
 
 
-def train_to_the_end(
-    study: PreparedStudy, record: Record, dispatcher: Dispatcher, report: Callable[[str, int, int], None]
-) -> None:
-    """Train the best trials to the end, except fully trained trials; record each outcome as soon as it arrives.
-
-    `report` is called with three values: a text, the number of finished trainings, and the number of all trainings.
-    """
+def train_to_the_end(study: PreparedStudy, record: Record, dispatcher: Dispatcher, report: Report) -> None:
+    """Train the best trials to the end, except fully trained trials; record each outcome as soon as it arrives."""
     while missing := _missing_tasks(study, record):
         record.begin_stretch(dispatcher.slots)
         for task, outcome in outcomes(dispatcher, missing, partial(report, "the best to the end")):
@@ -74,16 +71,9 @@ def train_to_the_end(
 
 
 def train_finalists(
-    study: PreparedStudy,
-    finalists: Sequence[Finalist],
-    record: Record,
-    dispatcher: Dispatcher,
-    report: Callable[[str, int, int], None],
+    study: PreparedStudy, finalists: Sequence[Finalist], record: Record, dispatcher: Dispatcher, report: Report
 ) -> None:
-    """Train the finalists on the fresh seeds that have no outcome yet, and record each outcome as soon as it arrives.
-
-    `report` is called with three values: a text, the number of finished trainings, and the number of all trainings.
-    """
+    """Train the finalists on the fresh seeds that have no outcome yet; record each outcome as soon as it arrives."""
     kind = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
     missing: list[Task] = []
     for finalist in finalists:
