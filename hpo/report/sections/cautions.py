@@ -7,7 +7,7 @@ from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
 from hpo.report.subject import Subject
-from hpo.study.view.cautions import boundary_cautions, curve_cautions, noise_cautions, search_cautions
+from hpo.study.view.cautions import SearchFacts, boundary_cautions, curve_cautions, noise_cautions, search_cautions
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
 from hpo.workers.objective.path import MODULE, ObjectivePath
@@ -25,7 +25,8 @@ def cautions(
         changed: the searched settings that change the metric's unit.
         unit: the metric's unit.
     """
-    reasons = [*search_cautions(subject, is_extension=subject.is_extension)]
+    search = SearchFacts(subject.space, subject.goal, subject.trials, subject.winner, subject.finalists, subject.called)
+    reasons = [*search_cautions(search, is_extension=subject.is_extension)]
     if changed:
         reasons.insert(
             0,
@@ -35,10 +36,10 @@ def cautions(
     if (winner := subject.winner) is not None:
         reasons += [
             *_partial_training(winner, full_amount, report),
-            *boundary_cautions(subject, winner),
+            *boundary_cautions(search, winner),
             # With several metrics the front shows the trials within the noise.
-            *(noise_cautions(subject, winner) if len(subject.goal.metrics) == 1 else _overlaps(report)),
-            *curve_cautions(subject, winner),
+            *(noise_cautions(search, winner) if len(subject.goal.metrics) == 1 else _overlaps(report)),
+            *curve_cautions(search, winner),
         ]
     return [*reasons, *_other_cautions(report)]
 

@@ -1,7 +1,7 @@
 """Cautions: reasons to doubt a search's result, as a reviewer would raise them. They use only trials and finalists."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from typing_extensions import TypedDict
 
@@ -14,25 +14,20 @@ from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial, loss_of
 
 
-class Searched(Protocol):
+@dataclass(frozen=True)
+class SearchFacts:
     """The facts about a search that its cautions need. While the search runs, `winner` is the best trial so far.
 
     `finalists` has the finalists with scores on fresh seeds; it is empty if the scores of the search chose the
     winner. `called` is the text by which cautions name the winner: `winner`, or `best trial so far`.
     """
 
-    @property
-    def space(self) -> Space: ...  # noqa: D102
-    @property
-    def goal(self) -> Goal: ...  # noqa: D102
-    @property
-    def trials(self) -> Sequence[Trial]: ...  # noqa: D102
-    @property
-    def winner(self) -> Trial | None: ...  # noqa: D102
-    @property
-    def finalists(self) -> Sequence[Trial]: ...  # noqa: D102
-    @property
-    def called(self) -> str: ...  # noqa: D102
+    space: Space
+    goal: Goal
+    trials: Sequence[Trial]
+    winner: Trial | None
+    finalists: Sequence[Trial]
+    called: str
 
 
 class AtEnd(TypedDict):
@@ -57,7 +52,7 @@ _MANY_BEYOND = 0.50
 _NEAR_END = 0.02
 
 
-def cautions_so_far(search: Searched) -> list[str]:
+def cautions_so_far(search: SearchFacts) -> list[str]:
     """Return the cautions that are known before a search ends."""
     cautions = [*search_cautions(search, has_ended=False)]
     if (winner := search.winner) is not None:
@@ -66,7 +61,7 @@ def cautions_so_far(search: Searched) -> list[str]:
     return cautions
 
 
-def search_cautions(search: Searched, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
+def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
     If `has_ended`, also yield cautions about unfinished trials and about too few trials. With `is_extension`, the
@@ -132,7 +127,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
     return ends
 
 
-def boundary_cautions(search: Searched, winner: Trial) -> Iterator[str]:
+def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
     """Yield a caution for each hyperparameter whose best value is at an end of its range."""
     for each in at_the_end(search.space, winner):
         end = each["end"]
@@ -140,7 +135,7 @@ def boundary_cautions(search: Searched, winner: Trial) -> Iterator[str]:
         yield f"the best {each['key']} ({format_value(each['value'])}) is {place}: a better value may lie outside"
 
 
-def noise_cautions(search: Searched, winner: Trial) -> Iterator[str]:
+def noise_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
     """Yield a caution that names the trials within one standard error (over folds and seeds) of the winner, if any."""
     trials, seeds = search.finalists or search.trials, " on fresh seeds" if search.finalists else ""
     deciding = next(trial for trial in trials if trial.number == winner.number)
@@ -159,7 +154,7 @@ def noise_cautions(search: Searched, winner: Trial) -> Iterator[str]:
         yield f"{others} within {error} of the {search.called}{seeds}: {label} {numbers}{instead}"
 
 
-def curve_cautions(search: Searched, winner: Trial) -> Iterator[str]:
+def curve_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
     """Yield a caution if every learning curve of the winner has its best value at the last evaluation."""
     best_at_end = []
     for outcome in winner.outcomes.values():

@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hpo.config.goals import SCALE
@@ -16,17 +16,15 @@ from hpo.study.files.user_notes import read_notes
 from hpo.study.results.choosing import why, why_none
 from hpo.study.results.run import StudyRun
 from hpo.study.study import full_amount_of
-from hpo.study.view.cautions import cautions_so_far
+from hpo.study.view.cautions import SearchFacts, cautions_so_far
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.latest import status_of_record
 from hpo.study.view.next_steps import next_steps
 from hpo.study.view.view import FailureView, NoteView, StudyView, TaskView, TrialView
 from hpo.trials.estimate import ExpectedScore
-from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.score_format import score_format, shown_value
 from hpo.trials.space.first_points import default_of
-from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial
 from hpo.workers.training.tasks import FINAL_FOLD
 
@@ -153,18 +151,6 @@ class _TrialViewMaker:
         return {name: self._formats.get(name, score_format([score]))(score) for name, score in scores.items()}
 
 
-@dataclass(frozen=True)
-class _Searched:
-    """The facts about a search from which `cautions_so_far` derives the cautions."""
-
-    space: Space
-    goal: Goal
-    trials: Sequence[Trial]
-    winner: Trial | None
-    finalists: Sequence[Trial]
-    called: str
-
-
 def _best(run: StudyRun, status: Status) -> Trial | None:
     """Return the winner of an ended study; for any other study, return the best trial so far."""
     if status.state != "ended":
@@ -223,7 +209,7 @@ def _cautions(run: StudyRun, status: Status, best: Trial | None, report: Mapping
         return [text for text in (cautions if isinstance(cautions, list) else ()) if isinstance(text, str)]
     called = "winner" if status.state == "ended" else "best trial so far"
     finalists = list(run.fresh.values())
-    return cautions_so_far(_Searched(run.space, run.goal, run.trials, best, finalists, called))
+    return cautions_so_far(SearchFacts(run.space, run.goal, run.trials, best, finalists, called))
 
 
 def _report(folder: StudyFolder, status: Status) -> dict[str, Any] | None:
