@@ -1,7 +1,7 @@
 """Makes a new study that trains the best trials of an old study further, or trains them again with other settings."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hpo.config.keys import differences, flatten, own_key, within
@@ -19,12 +19,9 @@ from hpo.trials.space.reader import with_first
 from hpo.trials.trial import Trial
 
 # The keys that may change, in addition to `FREE_KEYS` and the keys of the objective.
-_ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
-# Values of `study` that turn off the search: the new study's trials are fixed.
-_NO_SEARCH = {
-    **{"imports": None, "imports_fill": None, "minutes": None, "stop_rule": "none"},
-    **{"stop_without_gain": None, "target": None},
-}
+ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes")
+# Values of `study` that turn off imports and the rules that end a search early: those of the old study do not fit.
+NO_RULES = {"stop_rule": "none", **dict.fromkeys(("imports", "imports_fill", "minutes", "stop_without_gain", "target"))}
 
 
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
@@ -51,7 +48,12 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
         if not units[name].is_same(key, changed.get(key))
     ]
     incomparable = [*(DATA_SOURCES if has_sources else ()), *unit_keys]
-    _refuse_bad_changes(changed, study.space.keys, incomparable)
+    for key in changed:
+        if key.startswith("study.") and key.removeprefix("study.") in (*NO_RULES, "trials"):
+            raise ConfigError(f"{key}: has no effect, because an extension proposes no new trials; remove it")
+        if is_own(key) and own_key(key) in study.space.keys:
+            raise ConfigError(f"{key}: is searched, so every trial keeps its own value; leave this key out")
+        refuse_bad_change(key, incomparable, ALLOWED)
     if all(_is_trained(study, trial) for trial in trials) and not any(map(is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
@@ -72,7 +74,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     name = section.name if "study.name" in changed else f"{study.config.study.name}-extended"
     study_name(name, "study.name")
     limits = {"limits": last_limits(section), "limits_after": None}
-    update = {**_NO_SEARCH, **limits, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
+    update = {**NO_RULES, **limits, "name": name, "trials": len(trials), "lanes": section.lanes, "extends": extends}
     return given.model_copy(
         update={
             "study": section.model_copy(update=update),
@@ -154,18 +156,15 @@ def is_own(key: str) -> bool:
     return key.partition(".")[0] not in SEARCH_SECTIONS
 
 
-def _refuse_bad_changes(changed: Mapping[str, Any], searched: Sequence[str], incomparable: Sequence[str]) -> None:
-    for key in changed:
-        if key.startswith("study.references."):
-            name = key.removeprefix("study.references.")
-            raise ConfigError(
-                f"{name}: refers to a searched key, so its value differs from trial to trial; remove {name}"
-            )
-        if key.partition(".")[2] in (*_NO_SEARCH, "trials") and key.startswith("study."):
-            raise ConfigError(f"{key}: has no effect, because an extension proposes no new trials; remove it")
-        if is_own(key) and own_key(key) in searched:
-            raise ConfigError(f"{key}: is searched, so every trial keeps its own value; leave this key out")
-        if key in incomparable or not (is_own(key) or is_free(key) or key in _ALLOWED):
-            raise ConfigError(
-                f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"
-            )
+def refuse_bad_change(key: str, incomparable: Collection[str], allowed: Collection[str]) -> None:
+    """Raise ConfigError for a changed key that refers to a searched key, or that makes new scores incomparable.
+
+    Keys in `allowed` may change, in addition to `FREE_KEYS` and the keys of the objective.
+    """
+    if key.startswith("study.references."):
+        name = key.removeprefix("study.references.")
+        raise ConfigError(f"{name}: refers to a searched key, so its value differs from trial to trial; remove {name}")
+    if key in incomparable or not (is_own(key) or is_free(key) or key in allowed):
+        raise ConfigError(
+            f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"
+        )

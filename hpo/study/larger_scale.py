@@ -4,25 +4,16 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hpo.config.goals import SCALE, changed_keys
-from hpo.config.keys import at, differences, flatten, own_key
+from hpo.config.keys import at, differences, flatten, own_key, without
 from hpo.config.shipped import strategy_settings
-from hpo.config.study_config import DATA_SOURCES, StudyConfig, is_free, study_name
+from hpo.config.study_config import DATA_SOURCES, StudyConfig, study_name
 from hpo.errors import ConfigError, StudyError
-from hpo.study.extension import is_own
+from hpo.study.extension import ALLOWED, NO_RULES, is_own, refuse_bad_change
 from hpo.study.files.imports import read_imports
 from hpo.study.later_limits import last_limits
 from hpo.study.preparing.scales import costs_of_scales, ladder_settings
 from hpo.study.study import PreparedStudy
 from hpo.trials.space.reader import parted
-
-# Values of `study` that turn off the rules that end a search or trainings early: these rules cannot compare scores of
-# several scales.
-_NO_EARLY_END = {
-    **{"minutes": None, "imports_fill": None, "extends": None, "stop_rule": "none"},
-    **{"stop_without_gain": None, "target": None},
-}
-# The keys that may change, in addition to `FREE_KEYS` and the keys of the objective.
-_ALLOWED = ("study.name", "study.lanes", "study.order", "study.trial_minutes", "study.trials", "strategy.costs")
 
 
 def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given: Collection[str]) -> StudyConfig:
@@ -42,11 +33,14 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     section, flat = study.config.study, flatten(study.config.objective_config)
-    _refuse_bad_changes(changed, study)
+    for key in changed:
+        if is_own(key) and own_key(key) in study.space.keys:
+            raise ConfigError(f"{key}: cannot be changed, because it is searched at every scale; remove this key")
+        refuse_bad_change(key, DATA_SOURCES, (*ALLOWED, "strategy.costs"))
     now = flatten(given.objective_config)
     keys = sorted({*changed_keys(section.scales), *(own_key(key) for key in changed if is_own(key))})
-    before = section.scales or [{key: flat.get(key, at(flat, key)) for key in keys}]
-    largest = {key: now.get(key, at(now, key)) for key in keys}
+    before = section.scales or [{key: at(flat, key) for key in keys}]
+    largest = {key: at(now, key) for key in keys}
     if largest in before:
         same = f", given scale {before.index(largest) + 1} of {study.reference}" if changed else ""
         raise ConfigError(
@@ -67,13 +61,14 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     name = given.study.name if "study.name" in keys_given else f"{section.name}-extended"
     study_name(name, "study.name")
     update = {
+        **NO_RULES,
+        "extends": None,
         "name": name,
         "scales": scales,
         "imports": study.reference,
         "trials": given.study.trials if "study.trials" in keys_given else _planned_trials(settings)[-1],
         "limits": last_limits(given.study),
         "limits_after": None,
-        **_NO_EARLY_END,
     }
     return given.model_copy(
         update={
@@ -106,27 +101,10 @@ def _planned_trials(settings: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _without_scale(space: Mapping[str, Any]) -> dict[str, Any]:
-    branches = dict(space)
-    if isinstance(branch := branches.pop("study", None), Mapping) and (
-        rest := {name: value for name, value in branch.items() if name != SCALE.partition(".")[2]}
-    ):
-        branches["study"] = rest
+    branches = without(space, SCALE)
+    if branches.get("study") == {}:
+        del branches["study"]
     # The first points belong to the smaller scales, whose trials are imported.
     if "first" in parted(branches)[1]:
         del branches["first"]
     return branches
-
-
-def _refuse_bad_changes(changed: Mapping[str, Any], study: PreparedStudy) -> None:
-    for key in changed:
-        if key.startswith("study.references."):
-            name = key.removeprefix("study.references.")
-            raise ConfigError(
-                f"{name}: refers to a searched key, so its value differs from trial to trial; remove {name}"
-            )
-        if is_own(key) and own_key(key) in study.space.keys:
-            raise ConfigError(f"{key}: cannot be changed, because it is searched at every scale; remove this key")
-        if key in DATA_SOURCES or not (is_own(key) or is_free(key) or key in _ALLOWED):
-            raise ConfigError(
-                f"{key}: would make new scores incomparable with the study's scores; remove it, or start a new study"
-            )

@@ -101,7 +101,7 @@ def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, confi
     if theirs is None and scales:
         flat = flatten(source_config.objective_config)
         for key, value in scales[0].items():
-            if (other := flat.get(key, at(flat, key))) != value:
+            if (other := at(flat, key)) != value:
                 raise ConfigError(
                     f"study.imports: {path} was made with {key}={other!r}, and scale 1 has {value!r}; make "
                     f"{key}={other!r} the first scale, or import nothing"
