@@ -6,7 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,11 +90,8 @@ def read_study(study: PreparedStudy) -> Record:
 @contextmanager
 def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
     """Yield the run of an existing study, and close the record at the end; raise the errors of `read_study`."""
-    record = read_study(study)
-    try:
+    with closing(read_study(study)) as record:
         yield StudyRun.of(study, record)
-    finally:
-        record.close()
 
 
 def change_choice(study: PreparedStudy) -> None:
@@ -106,11 +103,8 @@ def change_choice(study: PreparedStudy) -> None:
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
-        record = continue_record(_stored(study))
-        try:
+        with closing(continue_record(_stored(study))) as record:
             _note_choice(study, study.folder.config(), record)
-        finally:
-            record.close()
         study.folder.freeze(study.config)
 
 
@@ -127,13 +121,10 @@ def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
         study.folder.refuse_links()
         return 0, None
     refuse_other_config(frozen, study.config, study.reference)
-    record = read_study(study)
-    try:
+    with closing(read_study(study)) as record:
         _refuse_other_basis(study, frozen, record)
         refuse_early_limits(study, frozen, record)
         return len(record.trials()), Notes(record).study_id
-    finally:
-        record.close()
 
 
 def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
@@ -252,14 +243,10 @@ def add_while_idle(
     """
     from hpo.trials.record.storage import continue_record
 
-    with study.folder.lock():
-        record = continue_record(_stored(study))
-        try:
-            adds, place, now = added(record), len(record.trials()), time.time()
-            record.write_added(AddedPoint(add.point, place, now, by, add.retry_of) for add in adds)
-            return adds, untried_points(record)
-        finally:
-            record.close()
+    with study.folder.lock(), closing(continue_record(_stored(study))) as record:
+        adds, place, now = added(record), len(record.trials()), time.time()
+        record.write_added(AddedPoint(add.point, place, now, by, add.retry_of) for add in adds)
+        return adds, untried_points(record)
 
 
 def _copy_data(study: PreparedStudy, notes: Notes) -> None:
