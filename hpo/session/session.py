@@ -18,7 +18,7 @@ from hpo.session.status_writer import StatusWriter
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display, Ended
-from hpo.study.files.requests import delete_unread, refuse_left_over
+from hpo.study.files.requests import refuse_left_over
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.results.after_search import trials_to_finish
@@ -88,7 +88,6 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         stack.callback(record.close)
         if isinstance(dispatcher, SimulatedDispatcher):
             dispatcher.now = max((trial.ended or 0.0 for trial in record.trials()), default=0.0)
-        stack.callback(delete_unread, study.folder)
         notes = Notes(record)
         # Use the code noted in the record: files that trainings have written since then are not part of it.
         study = replace(study, code=notes.code)
@@ -115,7 +114,6 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
 
 def _open_record(study: PreparedStudy) -> Record:
     refuse_left_over(study.folder)
-    delete_unread(study.folder)
     return open_study(study)
 
 

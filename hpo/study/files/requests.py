@@ -19,8 +19,6 @@ from hpo.study.files.status import read_status
 Verb = Literal["add", "retry", "stop", "raise"]
 _ANSWER = ".answer"
 _SECONDS_BETWEEN_POLLS = 0.1
-# After this time every sender that is still alive has read its answer, even on a slow network file system.
-_SECONDS_UNTIL_READ = 10.0
 # Advice while an ask-and-tell session has the study open.
 _SESSION_ADVICE: Mapping[Verb, str] = {
     "add": "add the point in that process (`session.add`), or try again after the session's end",
@@ -115,10 +113,11 @@ def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> Stu
 def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
     """Yield the valid requests that wait for an answer, the earliest first; refuse invalid requests."""
     try:
-        names = sorted(name for name in os.listdir(folder.requests_dir) if _is_request_name(name))  # noqa: PTH208 -- in microseconds
+        listed = os.listdir(folder.requests_dir)  # noqa: PTH208 -- in microseconds
     except FileNotFoundError:
         return
-    for name in names:
+    # Hidden files are requests that are being written.
+    for name in sorted(name for name in listed if name.endswith(".json") and not name.startswith(".")):
         path = folder.requests_dir / name
         # The sender may have withdrawn the request.
         with suppress(FileNotFoundError):
@@ -138,15 +137,6 @@ def refuse_left_over(folder: StudyFolder) -> None:
         pending.answer("the process that ran the search was killed; give the command again", is_done=False)
 
 
-def delete_unread(folder: StudyFolder) -> None:
-    """Delete old answers; nobody will read them, because the senders of the requests have died."""
-    for path in folder.requests_dir.glob(f"*{_ANSWER}"):
-        # The sender may read and delete the answer at the same time.
-        with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _SECONDS_UNTIL_READ:
-                path.unlink()
-
-
 def is_searching(folder: StudyFolder) -> bool:
     """Return whether a process runs the study's search; False during trainings after the search."""
     status = read_status(folder)
@@ -155,7 +145,3 @@ def is_searching(folder: StudyFolder) -> bool:
 
 def _answer_path(path: Path) -> Path:
     return path.with_suffix(_ANSWER)
-
-
-def _is_request_name(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith(".")
