@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -52,6 +53,18 @@ def links_out(folder: Path) -> list[Entry]:
     with contextlib.suppress(FileNotFoundError):
         return [entry for entry in entries(folder) if entry.kind == "link" and entry.target is None]
     return []
+
+
+def size_of(path: Path) -> int:
+    """Return the size in bytes of a file or link, or of all files below a folder; do not follow links.
+
+    Files and folders that cannot be read, or that are removed at the same time, count 0.
+    """
+    try:
+        status = path.lstat()
+        return sum(map(size_of, path.iterdir())) if stat.S_ISDIR(status.st_mode) else status.st_size
+    except OSError:
+        return 0
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from hpo.commands.arguments import Fields, StudyOrMirror, StudyRef, Word
 from hpo.commands.where import Kind, condition, known_field
 from hpo.errors import ConfigError, printable
+from hpo.files import size_of
 from hpo.show.lines import list_texts
 from hpo.show.tables import table_text
 from hpo.study.files.folder import RUNS, find_study, listed_in, short_path
-from hpo.study.view.from_status import size_of, view_in_list
+from hpo.study.view.from_status import view_in_list
 from hpo.study.view.view import StudyView
 
 if TYPE_CHECKING:

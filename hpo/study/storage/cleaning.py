@@ -5,13 +5,14 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hpo.config.study_config import StudyConfig
 from hpo.errors import HpoError
+from hpo.files import size_of
 from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import opened_run
 from hpo.study.preparing.preparation import known_study, missing_sources
@@ -139,19 +140,10 @@ def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
 
 def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]:
     """Return the number of bytes in these files and folders, by kind; delete them unless `dry_run`."""
-    freed = {kind: sum(map(_size, paths)) for kind, paths in unneeded.items() if paths}
+    freed = {kind: sum(map(size_of, paths)) for kind, paths in unneeded.items() if paths}
     for path in (path for paths in unneeded.values() if not dry_run for path in paths):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
     return freed
-
-
-def _size(path: Path) -> int:
-    size = 0
-    for each in (path, *path.rglob("*")):
-        # In a dry run, which takes no lock, another process may delete the file at the same time.
-        with suppress(FileNotFoundError):
-            size += 0 if each.is_dir() and not each.is_symlink() else each.lstat().st_size
-    return size

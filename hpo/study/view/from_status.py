@@ -1,6 +1,5 @@
 """Makes the view of a study from its status file alone; this is fast enough for lists of many studies."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -102,17 +101,3 @@ def _tags(folder: StudyFolder) -> dict[str, str]:
     with suppress(OSError):
         return tags(folder)
     return {}
-
-
-def size_of(folder: Path | str) -> int:
-    """Return the total size in bytes of all files below a folder; do not follow links, and skip unreadable folders."""
-    size = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                size += size_of(entry.path) if is_folder else entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        # The folder was removed at the same time, or belongs to another user.
-        return size
-    return size
