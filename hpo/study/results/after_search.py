@@ -99,26 +99,19 @@ class Finalist:
 def read_finalists(section: StudySection, record: Record, history: History) -> list[Finalist]:
     """Return the finalists, sorted by their scores in the search, best first; [] without `study.finalists`.
 
-    All finalists have the same scale and amount. With several metrics, the trial that `study.choose` picks comes first.
+    All finalists keep the limits, and have the same scale and amount. With several metrics, the trial that
+    `study.choose` picks comes first.
 
     Args:
         history: the ended trials, joined with their further trainings.
-    """
-    return [Finalist(trial, _fresh_trial(trial, record, section)) for trial in _candidates(section, record, history)]
-
-
-def _candidates(section: StudySection, record: Record, history: History) -> list[Trial]:
-    """Return the trials to use as finalists, the best first.
-
-    All finalists keep the limits and have the same scale and amount as the first finalist. With several metrics,
-    `study.choose` picks the first finalist.
     """
     if not section.finalists:
         return []
     at_target = (trial for trial in history if trial.keeps_limits and trial.scale == record.goal.target)
     best = leaders(at_target, section.finalists)
     ordered = put_chosen_first(best, history.front, record.goal, section.choose)[: section.finalists]
-    return [trial for trial in ordered if trial.rank[:2] == ordered[0].rank[:2]]
+    same = [trial for trial in ordered if trial.rank[:2] == ordered[0].rank[:2]]
+    return [Finalist(trial, _fresh_trial(trial, record, section)) for trial in same]
 
 
 def _fresh_trial(trial: Trial, record: Record, section: StudySection) -> Trial:
