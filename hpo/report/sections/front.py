@@ -47,7 +47,7 @@ def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, defini
     `definitions` has the definitions of metrics by name.
     """
     goal, trials = study.goal, run.trials
-    overlap = overlapping(subject.front, trials, goal)
+    overlaps, near = overlapping(subject.front, trials, goal)
     complete = [trial for trial in trials if trial.state == "complete"]
     beyond = sum(not trial.keeps_limits for trial in complete)
     changes = defaultdict[str, list[ChangedChoice]](list)
@@ -67,8 +67,8 @@ def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, defini
             for each in goal.limits
         ],
         "limit_changes": changes["study.limits"],
-        "members": [_member(study, subject, trial, overlap.members.get(trial.number, ())) for trial in subject.front],
-        "near": list(overlap.near),
+        "members": [_member(study, subject, trial, overlaps.get(trial.number, ())) for trial in subject.front],
+        "near": near,
         "complete": len(complete),
         "beyond_limits": beyond,
         "share_beyond_limits": beyond / len(complete) if complete else None,

@@ -1,7 +1,6 @@
 """Finds trials, on a Pareto front or near it, whose order may come from noise alone."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,22 +13,10 @@ from hpo.trials.trial import Trial
 _Z = 1.96
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """The trials, by number, whose order is uncertain because of the spread over folds and seeds.
+def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> tuple[dict[int, list[int]], list[int]]:
+    """Return which trials of a front overlap in every metric, and which dominated trials may belong to the front.
 
-    Attributes:
-        members: for each front trial with intervals, the other front trials whose intervals overlap the intervals of
-            this trial in every metric.
-        near: dominated trials that may belong to the front.
-    """
-
-    members: Mapping[int, Sequence[int]]
-    near: Sequence[int]
-
-
-def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> Overlap:
-    """Return which trials of a front overlap, and which other trials may belong to the front.
+    The first value has, for each front trial with intervals, the numbers of the front trials that overlap it.
 
     A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors. A trial with a single task
     has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals: less than
@@ -45,7 +32,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
     """
     members = [trial for trial in front if len(trial.values(goal.metric)) > 1]
     if not members:
-        return Overlap({}, ())
+        return {}, []
     on_front, amount = {trial.number for trial in front}, members[0].amount
     rest = [
         trial
@@ -67,7 +54,7 @@ def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> 
         for trial, best in zip(rest, _interval_ends(rest, goal)[0], strict=True)
         if is_on_front(np.vstack((high, best)))[-1]
     ]
-    return Overlap(partners, near)
+    return partners, near
 
 
 def _interval_ends(trials: Sequence[Trial], goal: Goal) -> tuple[Array, Array]:

@@ -168,16 +168,16 @@ def overlap(*trials):
 def test_members_overlap_where_their_intervals_do_in_every_metric():
     # Sizes are counted, without spread: only equal ones overlap.
     best, as_large, small = trial(0, (0.7, 0.9), 5), trial(1, (0.7, 0.9), 5), trial(2, (0.69, 0.89), 4)
-    assert overlap(best, as_large, small).members == {0: [1], 1: [0], 2: []}
+    assert overlap(best, as_large, small)[0] == {0: [1], 1: [0], 2: []}
     single = overlap(trial(0, (0.9,), 5), trial(1, (0.8,), 4), trial(2, (0.7,), 6))
-    assert (single.members, single.near) == ({}, ()), "one training has no interval"
+    assert single == ({}, []), "one training has no interval"
 
 
 def test_a_dominated_trial_may_belong_to_the_front_if_no_member_is_better_with_certainty():
     member, noisy, worse = trial(0, (0.89, 0.91), 5), trial(1, (0.8, 0.95), 6), trial(2, (0.4, 0.41), 6)
-    assert overlap(member, noisy, worse).near == [1]
+    assert overlap(member, noisy, worse)[1] == [1]
     further, beyond = trial(0, (0.89, 0.91), 5, amount=4), trial(1, (0.8, 0.95), 10, amount=4)
-    assert overlap(further, beyond, trial(2, (0.8, 0.95), 6, amount=2)).near == []
+    assert overlap(further, beyond, trial(2, (0.8, 0.95), 6, amount=2))[1] == []
 
 
 def test_within_one_standard_error_are_trials_that_were_trained_as_far_and_the_cheapest_of_them_wins():
