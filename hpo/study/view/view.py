@@ -1,7 +1,7 @@
 """The view of a study: everything known about it at one moment, as fields. Displays render only these fields."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -350,14 +350,7 @@ class StudyView:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the output of `--json`: the fields by name."""
-        values = {each.name: _to_plain(getattr(self, each.name)) for each in fields(self)}
-        return {**values, "metric": self.metric, "direction": self.direction}
-
-
-def _to_plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _to_plain(getattr(value, each.name)) for each in fields(value)}
-    return [_to_plain(each) for each in value] if isinstance(value, list) else value
+        return {**asdict(self), "metric": self.metric, "direction": self.direction}
 
 
 def values_text(texts: Mapping[str, str], in_search: Mapping[str, str]) -> str:
