@@ -92,12 +92,5 @@ def _find_folder(name: str) -> StudyFolder:
         has_study_files = any((folder.path / each).exists() for each in _STUDY_FILES)
         if has_study_files and (in_runs or folder.exists):
             return folder
-    raise StudyError(_why_no_study(name))
-
-
-def _why_no_study(name: str) -> str:
-    try:
-        folder = find_study(name)
-    except StudyError as error:
-        return str(error)
-    return f"study: {folder} has a config.yaml but no other file of a study; remove it yourself"
+    found = find_study(name)  # raises if there is no study
+    raise StudyError(f"study: {found} has a config.yaml but no other file of a study; remove it yourself")
