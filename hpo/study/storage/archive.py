@@ -8,6 +8,7 @@ import sqlite3
 import tarfile
 import tempfile
 import zlib
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,9 @@ from hpo.config.study_config import study_name
 from hpo.errors import ConfigError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder
-from hpo.study.storage.mirror import RECORD, Manifest, contents, copy_record, study_id_of
+from hpo.study.storage.mirror import RECORD, Manifest, contents, study_id_of
 from hpo.study.upgrade import upgraded
+from hpo.trials.record.own_file import copy_database
 from hpo.workers.store.packing import digest_of
 
 # This member is written last, because the other files are hashed while they are written.
@@ -60,20 +62,22 @@ def archive(folder: StudyFolder, file: Path) -> Manifest:
         files |= {path.name: path for path in (folder.mirrored_path,) if path.is_file()}
         if folder.database_path.is_file():
             files[RECORD] = _copy_record(folder, scratch / RECORD)
-        manifest = Manifest(
-            name=config.study.name,
-            study_id=study_id_of(folder, config) or "",
-            files=dict.fromkeys(files, "0" * 64),
-            links=links,
-            folders=folders,
-            id="",
-            generation=0,
-            writer=f"{os.uname().nodename}:{folder.path}",
-            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-        )
         written = scratch / "archive"
         with tarfile.open(written, "w:gz", format=tarfile.PAX_FORMAT) as tar:
-            manifest = _write_members(tar, manifest, files)
+            manifest = Manifest(
+                name=config.study.name,
+                study_id=study_id_of(folder, config) or "",
+                files=_write_members(tar, config.study.name, files, links, folders),
+                links=links,
+                folders=folders,
+                id="",
+                generation=0,
+                writer=f"{os.uname().nodename}:{folder.path}",
+                written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            )
+            text, info = manifest.model_dump_json(indent=1).encode(), _member(_MANIFEST, tarfile.REGTYPE)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
         with written.open("rb") as content:
             os.fsync(content.fileno())
         written.rename(file)
@@ -117,7 +121,7 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
 
 def _copy_record(folder: StudyFolder, target: Path) -> Path:
     try:
-        return copy_record(folder, target)
+        return copy_database(folder.database_path, target)
     except sqlite3.DatabaseError as error:
         raise StudyError(
             f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.reference}` replaces it by its "
@@ -125,13 +129,15 @@ def _copy_record(folder: StudyFolder, target: Path) -> Path:
         ) from error
 
 
-def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Path]) -> Manifest:
-    """Write folders, files, links and, at the end, the manifest; return the manifest, which has the files' SHA-256."""
-    top, digests = manifest.name, dict[str, str]()
-    for name in ("", *manifest.folders):
+def _write_members(
+    tar: tarfile.TarFile, top: str, files: Mapping[str, Path], links: Mapping[str, str], folders: Sequence[str]
+) -> dict[str, str]:
+    """Write folders, files and links below the folder `top`, and return the SHA-256 of each file."""
+    digests: dict[str, str] = {}
+    for name in ("", *folders):
         tar.addfile(_member(f"{top}/{name}".rstrip("/"), tarfile.DIRTYPE))
-    for name in manifest.files:
-        with files[name].open("rb") as content:
+    for name, path in files.items():
+        with path.open("rb") as content:
             reader, info = _HashingReader(content), _member(f"{top}/{name}", tarfile.REGTYPE)
             status = os.fstat(content.fileno())
             # Fix the size now, because a file such as notes.jsonl may grow while it is read.
@@ -139,15 +145,11 @@ def _write_members(tar: tarfile.TarFile, manifest: Manifest, files: dict[str, Pa
             info.mtime = status.st_mtime
             tar.addfile(info, reader)
             digests[name] = reader.digest()
-    for name, target in manifest.links.items():
+    for name, target in links.items():
         info = _member(f"{top}/{name}", tarfile.SYMTYPE)
         info.linkname = target
         tar.addfile(info)
-    manifest = manifest.model_copy(update={"files": digests})
-    text, info = manifest.model_dump_json(indent=1).encode(), _member(_MANIFEST, tarfile.REGTYPE)
-    info.size = len(text)
-    tar.addfile(info, io.BytesIO(text))
-    return manifest
+    return digests
 
 
 def _member(name: str, kind: bytes) -> tarfile.TarInfo:

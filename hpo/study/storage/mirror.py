@@ -27,6 +27,19 @@ from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.record.own_file import copy_database, read_mark
 from hpo.workers.store.url import UrlStore
 
+_log = logging.getLogger(__name__)
+
+_FILE = "manifest.json"
+_LEADS_OUT = "study.mirror: %s is a link that leads out of the study's folder, and is not copied"
+RECORD = "study.db"
+"""The name of the record among the copied files."""
+# `contents` leaves out files that can be made again, files that belong to one machine, and the record, which is copied
+# separately.
+_EXCLUDED = (
+    *("data", "driver.lock", "mlflow.lock", "mirrored.txt"),
+    *(f"{RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
+)
+
 
 def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
     """Return the id of the study in a folder; None if neither the file study.db.mark nor the record has an id."""
@@ -41,20 +54,6 @@ def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
     with suppress(HpoError):
         noted_id = look_up(folder.storage_url(config), config.study.name)[1].get(LAST)
     return noted_id if isinstance(noted_id, str) else None
-
-
-_log = logging.getLogger(__name__)
-
-_FILE = "manifest.json"
-_LEADS_OUT = "study.mirror: %s is a link that leads out of the study's folder, and is not copied"
-RECORD = "study.db"
-"""The name of the record among the copied files."""
-# `contents` leaves out files that can be made again, files that belong to one machine, and the record, which is copied
-# separately.
-_EXCLUDED = (
-    *("data", "driver.lock", "mlflow.lock", "mirrored.txt"),
-    *(f"{RECORD}{suffix}" for suffix in ("", "-wal", "-shm", ".backup", ".mark")),
-)
 
 
 class NotOursError(StudyError):
@@ -130,10 +129,6 @@ class Manifest(BaseModel):
         study_name(manifest.name, f"{where}: name")
         return manifest
 
-    def write(self, place: Place) -> None:
-        """Write the manifest to a mirror's URL."""
-        place.write(_FILE, [json.dumps(self.model_dump(), indent=1).encode()])
-
 
 def _unreadable_error(place: Place) -> NotOursError:
     return NotOursError(f"{place.url}: has no copy of a study that this version can read; give another URL")
@@ -191,7 +186,7 @@ class Mirror:
         with tempfile.TemporaryDirectory(prefix="hpo-mirror-") as scratch:
             files, links, folders = contents(self._folder, self._warned)
             sent: dict[str, str] = {}
-            record = copy_record(self._folder, Path(scratch, RECORD))
+            record = copy_database(self._folder.database_path, Path(scratch, RECORD))
             for name, path in ({RECORD: record} | files).items():
                 # A file may be deleted at the same time, such as a model that is no longer among the best.
                 with suppress(FileNotFoundError):
@@ -212,7 +207,7 @@ class Mirror:
         # Note both ids before writing, so that the copy at the URL counts as this folder's own even if the process dies
         # before or after the write.
         _note_copies(self._folder, self._store.place.url, [before.id if before else "", manifest.id])
-        manifest.write(self._store.place)
+        self._store.place.write(_FILE, [json.dumps(manifest.model_dump(), indent=1).encode()])
         now = self._own_manifest()
         for digest in stored - set(sent.values()) - set(now.files.values() if now else ()):
             self._store.remove(digest)
@@ -236,11 +231,6 @@ class Mirror:
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest
-
-
-def copy_record(folder: StudyFolder, target: Path) -> Path:
-    """Write a consistent copy of the record to `target`, even while the record is in use; return the copy's path."""
-    return copy_database(folder.database_path, target)
 
 
 def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
