@@ -11,7 +11,8 @@ from hpo.objectives.outside import OUTSIDE
 
 # The largest number of changes in a message.
 SHOWN = 5
-_SECTION_ORDER = ("objective", "space", "strategy", "study", "split")
+# The order of sections in a message; all other sections come last.
+_SECTION_PLACES = {"objective": 0, "space": 1, "strategy": 2, "study": 3, "split": 4}
 
 
 class _Missing:
@@ -36,14 +37,14 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the forbidden changes that a user made, as a dict from a changed key to a line of text.
 
-    The keys are in the order of the sections in `_SECTION_ORDER`. A change that only follows from another change is
+    The keys are in the order of the sections in `_SECTION_PLACES`. A change that only follows from another change is
     left out, unless all changes are of this kind. A changed dimension of the space has a single line.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
     made = [
         key
-        for key in sorted(changed, key=_section_place)
+        for key in sorted(changed, key=lambda key: _SECTION_PLACES.get(key.partition(".")[0], len(_SECTION_PLACES)))
         if not (_is_implied(key, differing) or any(within(key, one) for one in references))
     ]
     lines = {}
@@ -140,15 +141,6 @@ def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
     # A searched x adds `x: null`, and a range written as (0.0, 1.0) adds `integer: false`.
     implied = (None, _MISSING, False) if section == "space" else (None, _MISSING)
     return all(any(value is other for other in implied) for value in differing.get(key, (key,)))
-
-
-def _section_place(key: str) -> int:
-    """Return the number by which messages sort a key's section.
-
-    The number is the section's index in `_SECTION_ORDER`; all other sections come last.
-    """
-    section = key.partition(".")[0]
-    return _SECTION_ORDER.index(section) if section in _SECTION_ORDER else len(_SECTION_ORDER)
 
 
 def first_of(changes: Sequence[str]) -> str:
