@@ -33,7 +33,7 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
     """
     digests = [_digest(config, pickled), *map(_digest_of, reaches)]
     # Ignore a missing home or a full disk: the cost is that commands ask the user again.
-    with suppress(OSError, UnicodeDecodeError):
+    with suppress(OSError):
         known = _known_digests()
         new = [digest for digest in digests if digest not in known]
         if not new:
@@ -46,9 +46,7 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
 
 def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
     """Return whether this user has run or trusted a study like this one; `remember` says which studies are alike."""
-    with suppress(OSError, UnicodeDecodeError):
-        return _digest(config, pickled) in _known_digests()
-    return False
+    return _digest(config, pickled) in _known_digests()
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
@@ -72,14 +70,14 @@ def reaches_of(config: StudyConfig) -> list[str]:
 
 def is_reached_here(line: str) -> bool:
     """Return whether this user has allowed the access that `line` describes; the line is from `reaches_of`."""
-    with suppress(OSError, UnicodeDecodeError):
-        return _digest_of(line) in _known_digests()
-    return False
+    return _digest_of(line) in _known_digests()
 
 
 def _known_digests() -> set[str]:
-    path = _path()
-    return set(path.read_text(encoding="ascii").split()) if path.exists() else set()
+    # Without a readable file, commands ask the user again.
+    with suppress(OSError):
+        return set(_path().read_text(encoding="ascii", errors="replace").split())
+    return set()
 
 
 def _path() -> Path:
