@@ -12,6 +12,7 @@ from typing import Any
 
 from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError
+from hpo.formatting import format_count
 from hpo.study.preparing.scales import refuse_unknown_keys, with_scales_given
 from hpo.trials import reported_values
 from hpo.trials.trial import TaskLayout, Trial
@@ -106,7 +107,7 @@ class CoordinateCheck:
 
     def _describe(self, layer: str) -> str:
         step, slope = self.steepest[layer]
-        return f"{layer} ({slope:+.2f} after {_steps(step)})"
+        return f"{layer} ({slope:+.2f} after {format_count(step, 'step*')})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as a dict for JSON; an infinite slope is None."""
@@ -122,10 +123,6 @@ class CoordinateCheck:
             "is_within": self.is_within,
             "verdict": self.verdict,
         }
-
-
-def _steps(step: int) -> str:
-    return f"{step} step{'s' * (step > 1)}"
 
 
 def _slope(values: Sequence[float], sizes: Sequence[float]) -> float:

@@ -79,11 +79,6 @@ def _import_of(note: Mapping[str, Any]) -> Trial:
     return replace(trial, outcomes=outcomes, other_losses=others, excess=note["excess"])
 
 
-def _notes_of_imports(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return a JSON value for each imported trial; `imports_of` makes the trial again from this value."""
-    return [_note_of_import(trial) for trial in trials]
-
-
 def _note_of_import(trial: Trial) -> dict[str, Any]:
     loss = trial.loss if math.isfinite(trial.loss) else None
     note: dict[str, Any] = {"point": dict(trial.point), "state": trial.state, "score": trial.score, "loss": loss}
@@ -113,7 +108,7 @@ class Notes:
     format = Note[int](FORM)
     study_id = Note[str | None](LAST, lambda noted: noted if isinstance(noted, str) else None)
     user = Note[str | None]("user")
-    imports = Note[Sequence[Trial]](FIRST, imports_of, _notes_of_imports)
+    imports = Note[Sequence[Trial]](FIRST, imports_of, lambda trials: [*map(_note_of_import, trials)])
     imported = Note[Sequence[Mapping[str, Any]] | None]("imported")
     allowed_changes = Note[list[AllowedChange]](
         "allowed_changes",

@@ -195,6 +195,7 @@ def _derive_status(folder: StudyFolder) -> Status:
     deciding = inner(winner, "fresh") or winner
     counts_configurations = counts.get("budget_counts") == "configurations"
     goal = section.metrics or {section.metric: section.direction}
+    seconds = inner(report, "cost").get("wall_seconds")
     num_ended = sum(trials.values()) - trials["running"] - counts.get("retries", 0)
     is_over = counts and not trials["running"] and (winner or not trials["complete"])
     return Status(
@@ -214,7 +215,7 @@ def _derive_status(folder: StudyFolder) -> Status:
         budget=section.trials,
         counts=counts.get("budget_counts", "trials"),
         trials=trials,
-        minutes=_minutes(inner(report, "cost").get("wall_seconds")),
+        minutes=seconds / 60 if isinstance(seconds, int | float) else None,
         ended_by=ended_by,
         lags=not counts,
     )
@@ -248,10 +249,6 @@ def _seconds(time: Any) -> float | None:
         return datetime.fromisoformat(time).timestamp()
     except (TypeError, ValueError):
         return None
-
-
-def _minutes(seconds: Any) -> float | None:
-    return seconds / 60 if isinstance(seconds, int | float) else None
 
 
 class RunningTask(BaseModel):

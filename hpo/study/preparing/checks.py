@@ -132,11 +132,9 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
     table accepts any name for the score.
     """
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
-    names = list(goal.names)
     if known and "columns" in method:
-        # An objective that reads a table accepts any name for the score.
         known = list(dict.fromkeys([goal.metric, *known]))
-    for name in names if known else ():
+    for name in goal.names if known else ():
         if name not in known:
             key = "metric" if len(goal.metrics) == 1 else "metrics"
             hint = (

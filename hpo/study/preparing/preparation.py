@@ -133,8 +133,8 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
     )
     own = replace(own, notes=(*own.notes, *notes))
     described = Described.of(study.described.method or {}, examples, plan, own)
-    study = replace(study, examples=examples, plan=plan, described=described, own=own, imports=imports)
-    study = replace(study, strategy=strategy)
+    study = replace(study, strategy=strategy, described=described, own=own, imports=imports)
+    study = replace(study, examples=examples, plan=plan)
     refuse_bad_data(study)
     return study
 

@@ -21,12 +21,11 @@ from hpo.study.files.folder import StudyFolder, inner, short_path
 from hpo.study.opening import code_of
 from hpo.study.preparing.preparation import at_places, prepare_study
 from hpo.study.results.after_search import fresh_indices
-from hpo.study.results.choosing import choose, why_none
+from hpo.study.results.choosing import choose_best, why_none
 from hpo.study.study import PreparedStudy, is_outside
 from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
-from hpo.trials.ranking import front
 from hpo.trials.reported_values import number
 from hpo.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
 from hpo.trials.trial import Outcome, Trial
@@ -206,11 +205,8 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
     if same := [row for row in complete if row["number"] == winner]:
         return same[0]
     goal = goal_of(study)
-    best = front(_as_trials(complete, goal))
-    if not best:
-        return None
-    chosen = choose(best, goal, study.choose) if len(goal.metrics) > 1 else best[0]
-    return next(row for row in complete if int(row["number"]) == chosen.number)
+    chosen = choose_best(study, goal, _as_trials(complete, goal), at_target=False)
+    return None if chosen is None else next(row for row in complete if int(row["number"]) == chosen.number)
 
 
 def is_at_target(row: Row, study: StudySection) -> bool:

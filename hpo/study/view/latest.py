@@ -62,13 +62,12 @@ def status_of_record(run: "StudyRun", state: State) -> Status:
     Fields that only the driver knows, such as `holder` and `updated`, have their defaults.
     """
     from hpo.engine.loop import seconds_spent
-    from hpo.study.notes import Notes
 
     config, described, ended = run.config, run.described, run.record.ended
     status = Status(
         name=config.study.name,
         state=state,
-        study_id=Notes(run.record).study_id or "",
+        study_id=run.notes.study_id or "",
         strategy=config.strategy["name"],
         data=described.name or "" if described else "",
         metrics=dict(run.goal.metrics),
@@ -84,10 +83,8 @@ def status_of_record(run: "StudyRun", state: State) -> Status:
 def _update_from_record(status: Status, run: "StudyRun") -> Status:
     from hpo.engine.schedule.rules import is_counted
 
-    trials, best = (
-        Counter[str](trial.state for trial in run.trials),
-        run.winner if status.state == "ended" else run.best,
-    )
+    trials = Counter[str](trial.state for trial in run.trials)
+    best = run.winner if status.state == "ended" else run.best
     fresh, names = run.fresh.get(best.number) if best else None, run.goal.names
     deciding = fresh or best
     counted = {

@@ -20,13 +20,11 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
         if view.state == "running":
             yield NextStep(f"hpo watch {name}", "follows it")
         yield NextStep(f"hpo resume {name}", "fetches it into runs/, and goes on with it")
-    elif view.phase in ("starting", "ask-and-tell"):
-        yield NextStep(f"hpo watch {name}", "follows it")
     elif view.state == "running":
         yield NextStep(f"hpo watch {name}", "follows it")
         if view.phase == "after the search":
             yield NextStep(f"hpo stop {name} --now", "ends it; `hpo resume` then trains the rest")
-        else:
+        elif view.phase not in ("starting", "ask-and-tell"):
             yield NextStep(f"hpo stop {name}", "ends it once its running trials have ended")
     elif run is not None and not folder.database_path.exists() and run.config.study.storage is None:
         yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")

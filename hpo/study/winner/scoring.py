@@ -177,16 +177,17 @@ def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> 
 def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
     """Return the winner; raise StudyError if the search or the trainings after it are not finished."""
     advice = f"run `hpo resume {study.reference}` first"
-    for is_refused, why in (
-        (not study.is_over(run.record), f"the search is not finished ({study.done(run.history)}); {advice}"),
-        (not run.is_trained, f"the trainings after the search are not finished; {advice}"),
-        (run.winner is None, why_none(run.history, study.goal)),
-        (lacks_model(study, run), f"the winner's model is missing or was replaced; {advice}"),
-    ):
-        if is_refused:
-            raise StudyError(f"test: {why}")
-    assert run.winner is not None
-    return run.winner
+    if not study.is_over(run.record):
+        why = f"the search is not finished ({study.done(run.history)}); {advice}"
+    elif not run.is_trained:
+        why = f"the trainings after the search are not finished; {advice}"
+    elif run.winner is None:
+        why = why_none(run.history, study.goal)
+    elif lacks_model(study, run):
+        why = f"the winner's model is missing or was replaced; {advice}"
+    else:
+        return run.winner
+    raise StudyError(f"test: {why}")
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
