@@ -40,7 +40,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
-    units = Units.of(study.described.method or {}, study.config.objective)
+    units = Units.of(study.described.method, study.config.objective)
     unit_keys = [
         key
         for name in study.goal.names

@@ -104,7 +104,7 @@ def describe_method(study: PreparedStudy) -> MethodPart:
 
     If the objective gives no description for a field, the field is a `Missing` with the reason.
     """
-    described = study.described.method or {}
+    described = study.described.method
     reason = f"{study.objective.owner} has no describe_method that describes it"
     values = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
     return cast("MethodPart", {**no_method(reason), **values})
@@ -122,7 +122,7 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     """Return the (leading) metric, its definition and direction, and over what a score is averaged."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
-    unit = Units.of(study.described.method or {}, study.config.objective)[config.metric]
+    unit = Units.of(study.described.method, study.config.objective)[config.metric]
     if definition and unit.depends_on:
         settings = ", ".join(f"{key}={value}" for key, value in unit.depends_on.items())
         definition += f"; unit: {unit.unit}, with {settings}"

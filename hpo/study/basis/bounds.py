@@ -33,15 +33,15 @@ def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
         raise DataError(f"objective: {ObjectivePath.of(objective).owner}.describe_method: {explain(error)}") from error
 
 
-def bounds_of(method: Mapping[str, Any] | None, metric: str) -> Bounds:
+def bounds_of(method: Mapping[str, Any], metric: str) -> Bounds:
     """Return the bounds of a metric from the result of `describe_method`.
 
     By default, a metric that is a share of examples, such as accuracy, has the bounds 0 and 1.
     """
-    low, high = (method or {}).get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
+    low, high = method.get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
     return low, high
 
 
-def is_share(method: Mapping[str, Any] | None, metric: str) -> bool:
+def is_share(method: Mapping[str, Any], metric: str) -> bool:
     """Return whether a metric, such as accuracy, is a share of independent examples."""
-    return metric in (method or {}).get("shares", ())
+    return metric in method.get("shares", ())

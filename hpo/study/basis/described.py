@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
@@ -47,7 +47,7 @@ class SplitFigures(TypedDict):
 
 @dataclass(frozen=True)
 class Described:
-    """An objective's description of its data, search space and metrics; an unknown field is None.
+    """An objective's description of its data, search space and metrics; an unknown field is None or empty.
 
     An objective that reads its own data has folds but no `split`. A hold-out split is one fold. `notes` tell users
     how the examples were read.
@@ -62,7 +62,7 @@ class Described:
     size: int | None = None
     files: Sequence[Mapping[str, Any]] | None = None
     points: Sequence[Mapping[str, Any]] | None = None
-    method: Mapping[str, Any] | None = None
+    method: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     @classmethod

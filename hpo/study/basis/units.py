@@ -92,7 +92,7 @@ class Units:
         if described is None and config.objective.startswith("model."):
             objective = resolve(config.objective, str(Path.cwd()), config.secrets)
             return cls.of(objective.method(config.objective_config), config.objective)
-        return cls.of((described and described.method) or {}, config.objective)
+        return cls.of(described.method if described else {}, config.objective)
 
     def __getitem__(self, metric: str) -> Unit:
         return (self.by_metric or {}).get(metric, Unit(metric))

@@ -35,8 +35,8 @@ def refuse_bad_parts(study: PreparedStudy) -> None:
     _refuse_missing_keys(study)
     _refuse_bad_amounts(study)
     _refuse_training_keys(study)
-    refuse_unknown_metrics(study.goal, study.described.method or {}, study.objective)
-    refuse_bad_bounds(study.described.method or {}, study.config.objective)
+    refuse_unknown_metrics(study.goal, study.described.method, study.objective)
+    refuse_bad_bounds(study.described.method, study.config.objective)
     refuse_several_metrics(study)
 
 
@@ -151,7 +151,7 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
     """Return one line about the deciding metrics that depend on the machine, such as times; () = there are none."""
     decisive = searched_goal(study.config.study).decisive
-    measured = [name for name in decisive if name in ((study.described.method or {}).get("measured") or ())]
+    measured = [name for name in decisive if name in (study.described.method.get("measured") or ())]
     if not measured:
         return ()
     return (
@@ -191,7 +191,7 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
     Call this for new studies only; an existing study gets a caution in its report.
     """
     varied = varied_keys(study.config)
-    units = Units.of(study.described.method or {}, study.config.objective)
+    units = Units.of(study.described.method, study.config.objective)
     for metric in study.goal.decisive:
         if not (changed := units[metric].changed_by(varied)):
             continue

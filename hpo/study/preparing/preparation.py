@@ -132,7 +132,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
         *notes_on_data(examples, plan),
     )
     own = replace(own, notes=(*own.notes, *notes))
-    described = Described.of(study.described.method or {}, examples, plan, own)
+    described = Described.of(study.described.method, examples, plan, own)
     study = replace(study, strategy=strategy, described=described, own=own, imports=imports)
     study = replace(study, examples=examples, plan=plan)
     refuse_bad_data(study)
@@ -207,7 +207,7 @@ def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: Prepa
     folder, objective = StudyFolder(path.parent), study.config.objective
     if config.objective != objective:
         return
-    units, others = Units.of(study.described.method or {}, objective), Units.at(folder, config)
+    units, others = Units.of(study.described.method, objective), Units.at(folder, config)
     for metric in study.goal.names:
         for key, (ours, theirs) in units.differences(metric, others).items():
             raise ConfigError(

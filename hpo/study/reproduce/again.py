@@ -142,7 +142,7 @@ def _repeat(study: PreparedStudy, trainings: _Trainings, dispatcher: LocalDispat
 
 def measured_metrics(study: PreparedStudy) -> list[str]:
     """Return the names of the values that depend on the machine, such as times; leave out the leading metric."""
-    measured = (study.described.method or {}).get("measured") or ()
+    measured = study.described.method.get("measured") or ()
     return [name for name in study.goal.names[1:] if name in measured]
 
 

@@ -219,8 +219,8 @@ def _variance_of_seeds(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) 
     return variances
 
 
-def _method(run: StudyRun) -> Mapping[str, Any] | None:
-    return run.described.method if run.described else None
+def _method(run: StudyRun) -> Mapping[str, Any]:
+    return run.described.method if run.described else {}
 
 
 def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:

@@ -32,14 +32,19 @@ def view_in_list(path: Path) -> StudyView:
 
 
 def view_of_status(
-    folder: StudyFolder, status: Status, *, reference: str | None = None, copied: str = "", fault: str | None = None
+    folder: StudyFolder,
+    status: Status,
+    *,
+    reference: str | None = None,
+    copied: str | None = None,
+    fault: str | None = None,
 ) -> StudyView:
     """Return the view of a study from its status alone; this takes a millisecond.
 
     Args:
         folder: the study's folder; for a mirror, the folder of its temporary copy.
         reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
-        copied: when the mirror was written; empty for a folder.
+        copied: when the mirror was written; None for a folder.
         fault: why the configuration, the record or the mirror cannot be read.
     """
     best, texts, in_search = None, status.texts or _texts(status.scores), status.search_texts
@@ -63,7 +68,7 @@ def view_of_status(
         state=status.state,
         says=status.words,
         folder=None if reference is not None and "://" in reference else folder.path,
-        copied=copied or None,
+        copied=copied,
         study_id=status.study_id or None,
         user=status.user or None,
         phase=status.phase,

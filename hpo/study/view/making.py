@@ -38,7 +38,7 @@ def view_of(
     tasks: Sequence[RunningTask] = (),
     *,
     reference: str | None = None,
-    copied: str = "",
+    copied: str | None = None,
     fault: str | None = None,
 ) -> StudyView:
     """Return the full view of a study.
@@ -47,7 +47,7 @@ def view_of(
         status: the study's status, or only its state. In the second case, the other fields of the status come from
             `status_of_record`.
         reference: the study's name, or its mirror's URL, for commands; None = the name or path of the study's folder.
-        copied: when the mirror was written; empty if the study is read from its folder.
+        copied: when the mirror was written; None = the study is read from its folder.
         fault: why the mirror cannot be read now; None = it can be read, or there is no mirror.
     """
     if not isinstance(status, Status):

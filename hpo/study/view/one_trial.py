@@ -150,7 +150,7 @@ def read_trial(reader: StudyReader, number: int) -> TrialDetails:
     return TrialDetails(
         study=snapshot.status.name if is_mirror else folder.path.name,
         folder=None if is_mirror else folder.path,
-        copied=snapshot.copied or None,
+        copied=snapshot.copied,
         trial=number,
         # In the record, unfinished trials are running even if no process trains them.
         state="interrupted" if trial.state == "running" and not is_active else trial.state,

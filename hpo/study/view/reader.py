@@ -34,14 +34,14 @@ class Snapshot:
     """The state of a study at one moment.
 
     Attributes:
-        copied: when the mirror was written; empty if the study is read from its folder.
-        fault: why the mirror cannot be read now; empty if there is no such problem.
+        copied: when the mirror was written; None if the study is read from its folder.
+        fault: why the mirror cannot be read now; None if there is no such problem.
     """
 
     status: Status
     tasks: list[RunningTask]
-    copied: str = ""
-    fault: str = ""
+    copied: str | None = None
+    fault: str | None = None
 
 
 class StudyReader:
@@ -89,7 +89,7 @@ class StudyReader:
         """
         snapshot = snapshot or self.snapshot()
         self.folder.refuse_links()
-        name, copied, fault = self.reference, snapshot.copied, snapshot.fault or None
+        name, copied, fault = self.reference, snapshot.copied, snapshot.fault
         try:
             return view_of(self.study(), snapshot.status, snapshot.tasks, reference=name, copied=copied, fault=fault)
         except HpoError as error:

@@ -41,7 +41,7 @@ class Sample:
     """
 
     size: int
-    method: Mapping[str, Any] | None = None
+    method: Mapping[str, Any] = field(default_factory=dict)
     is_grouped: bool = False
 
     def estimates(self, scored: Scored) -> dict[str, Estimate]:

@@ -110,7 +110,7 @@ METHOD = {"metrics": {"accuracy": "share", "loss": "nats"}, "bounds": {"loss": [
 def test_bounds_are_those_of_the_objective_and_of_shares():
     assert [bounds_of(METHOD, name) for name in ("accuracy", "loss", "fid")] == [(0, 1), (0, None), (None, None)]
     assert [is_share(METHOD, name) for name in ("accuracy", "loss", "fid")] == [True, False, False]
-    assert (bounds_of(None, "accuracy"), is_share(None, "accuracy")) == ((None, None), False)
+    assert (bounds_of({}, "accuracy"), is_share({}, "accuracy")) == ((None, None), False)
 
 
 BAD = [
