@@ -55,10 +55,7 @@ class ImportedTable:
 
     def counts(self) -> dict[str, Any]:
         """Return a dict for JSON with the table's path and counts of its trials, such as `finished` and `used`."""
-        return {
-            **{"source": self.source, "finished": self.finished, "used": self.used},
-            **{"outside": self.outside, "shorter": self.shorter, "filled": self.filled},
-        }
+        return {name: getattr(self, name) for name in ("source", "finished", "used", "outside", "shorter", "filled")}
 
 
 @dataclass(frozen=True)

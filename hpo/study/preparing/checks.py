@@ -22,10 +22,7 @@ from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.training.splits import Plan
 
 # Keys of `study` that have no effect if another program trains, with the values that turn them off.
-_TRAINING_KEYS = {
-    **{"repeats": 1, "finalists": 0, "minutes": None, "trial_minutes": None},
-    "stop_after_failures": FAILURES,
-}
+_TRAINING_KEYS = {"repeats": 1, "finalists": 0, "minutes": None, "trial_minutes": None, "stop_after_failures": FAILURES}
 _CONTINUE_ADVICE = "stop at trial.amount and continue from trial.resume_dir"
 
 

@@ -164,10 +164,10 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
     Source: the 1 SE rule for the smallest tree, section 3.4.3 of Breiman, Friedman, Olshen & Stone 1984,
     "Classification and Regression Trees".
     """
-    return min(trials, key=lambda trial: (_cost(trial), trial.loss, trial.number))
+    return min(trials, key=lambda trial: (compared_cost(trial), trial.loss, trial.number))
 
 
-def _cost(trial: Trial) -> float:
-    # Under a strategy with amounts compare the cost of a unit, because a trial's total cost depends on how the training
-    # of its point was divided into trials.
+def compared_cost(trial: Trial) -> float:
+    """Return the cost by which trials compare: under a strategy with amounts, of one unit; otherwise the whole cost."""
+    # The total cost depends on how the training of a point was divided into trials.
     return trial.total_cost if trial.amount is None else trial.cost

@@ -9,7 +9,7 @@ import numpy as np
 
 from hpo.config.sections import StudySection
 from hpo.study.basis.bounds import Bounds, bounds_of, is_share
-from hpo.study.results.choosing import choose_row, standard_error
+from hpo.study.results.choosing import choose_row, compared_cost, standard_error
 from hpo.study.results.noise import Noise, noise_of
 from hpo.study.results.optimism import Candidates, Choose, Variance, Worth, near_best, true_values
 from hpo.study.results.run import StudyRun
@@ -267,7 +267,7 @@ def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choo
     """Return a function that chooses the winner of `trials` from their mean values, as `choose_best` does."""
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
-    costs = np.array([trial.total_cost if trial.amount is None else trial.cost for trial in trials])
+    costs = np.array([*map(compared_cost, trials)])
 
     def choose(means: Array) -> int | None:
         excess = np.zeros(len(means))
