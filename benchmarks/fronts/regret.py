@@ -85,7 +85,7 @@ def summary(rows: Sequence[Mapping[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def over_limits(searches: int, pickled: float) -> str:
+def over_limits(searches: int, kept: float) -> str:
     """Return the shares of trials over a limit, and what BLEU lacks within it, in searches by BLEU.
 
     The limit is that of a table's seconds or parameters which this share of its rows keep. A search that has found none
@@ -98,7 +98,7 @@ def over_limits(searches: int, pickled: float) -> str:
         rows = []
         for task, name, seed in itertools.product(NMT_TASKS, ("seconds", "parameters"), range(searches)):
             of = case(task, ("bleu", name))
-            limit = float(np.quantile(of.all[:, 1], pickled))
+            limit = float(np.quantile(of.all[:, 1], kept))
             if method in PEERS:
                 found = np.array(within_limit(of, limit, seed, max(BUDGETS)))
             else:
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes; default 1")
     given = parser.parse_args()
     if given.part == "limits":
-        print(over_limits(given.searches, given.pickled))
+        print(over_limits(given.searches, given.kept))
     elif given.part == "workers":
         print(by_workers(given.searches))
     elif given.part == "proposals":
