@@ -14,11 +14,9 @@ Every finished search is a row of the file `--results`, so that a stopped run co
 """
 
 import argparse
-import csv
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from benchmarks.shared.peers import PATIENCE, with_optuna
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, markdown
 from benchmarks.shared.rows import read
+from benchmarks.shared.rows import run as run_searches
 from benchmarks.shared.tables import TABLES, Measured, load, space_of
 from benchmarks.shared.workers import Times, Workers, run
 from hpo.engine.schedule.rules import Order
@@ -40,7 +39,6 @@ OWN = "own"
 # A search that has found nothing in time counts as one that found the median.
 _NOTHING = 1.0
 FIELDS = ("workers", "sigma", "method", "table", "seed", *(f"regret_{b}" for b in BUDGETS), "busy", "done")
-Row = Sequence[Any]
 
 # Settings, order, lanes per worker, error of the prediction.
 OURS: dict[str, tuple[str, Order, float, float]] = {
@@ -58,7 +56,7 @@ ROUNDS = {"rounds of 8": 8, "rounds of 16": 16, "rounds of 32": 32, "rounds of 1
 METHODS = (*OURS, *ROUNDS, "tpe")
 
 
-def searched(workers: int, sigma: str, method: str, name: str, seed: int) -> Row:
+def searched(workers: int, sigma: str, method: str, name: str, seed: int) -> dict[str, Any]:
     """Run one search and return its row."""
     table = load(name)
     error = OURS[method][3] if method in OURS else 0.3
@@ -89,7 +87,8 @@ def searched(workers: int, sigma: str, method: str, name: str, seed: int) -> Row
         best = min((loss for at, loss in cluster.finished if at <= end), default=None)
         regrets.append(_NOTHING if best is None else (best - table.optimum) / table.scale)
     busy = cluster.busy / (until * workers)
-    return [workers, sigma, method, name, seed, *regrets, round(busy, 4), len(cluster.finished)]
+    row = [workers, sigma, method, name, seed, *regrets, round(busy, 4), len(cluster.finished)]
+    return dict(zip(FIELDS, row, strict=True))
 
 
 def own_seconds(table: Measured) -> dict[str, float]:
@@ -102,16 +101,8 @@ def own_seconds(table: Measured) -> dict[str, float]:
 
 def run_missing(path: Path, wanted: Sequence[tuple[Any, ...]], jobs: int) -> None:
     """Run every search that is missing in the results."""
-    done = {(r["workers"], r["sigma"], r["method"], r["table"], r["seed"]) for r in read(path)}
-    missing = [search for search in wanted if tuple(map(str, search)) not in done]
-    is_new = not path.exists()
-    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
-        writer = csv.writer(file)
-        if is_new:
-            writer.writerow(FIELDS)
-        for row in pool.map(searched, *zip(*missing, strict=True)) if missing else ():
-            writer.writerow(row)
-            file.flush()
+    done = {tuple(row[name] for name in FIELDS[:5]) for row in read(path)}
+    run_searches(path, FIELDS, searched, (each for each in wanted if tuple(map(str, each)) not in done), jobs)
 
 
 def report(rows: Sequence[Mapping[str, str]]) -> str:

@@ -20,7 +20,6 @@ Every finished training is a row of FOLDER/METHOD-SEED.csv, so that a stopped se
 
 import argparse
 import contextlib
-import csv
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -37,7 +36,7 @@ from benchmarks.ladder.curves import NEAR, tables
 from benchmarks.scale.rates import CASES, configuration
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions
-from benchmarks.shared.rows import read
+from benchmarks.shared.rows import append, read
 from hpo.config.goals import SCALE
 from hpo.engine.loop import search
 from hpo.engine.schedule.rules import Rules
@@ -204,7 +203,7 @@ class Searched:
         share = ((trial.amount or AMOUNTS) - trial.trained) / AMOUNTS
         row |= {"loss": loss, "cost": share * self._cost(width) / self._cost(self._widths[-1]), "seconds": seconds}
         if _key(row) not in self._own:
-            _append(self._path, row)
+            append(self._path, FIELDS, row)
         return row
 
     def _cost(self, width: int) -> float:
@@ -248,16 +247,6 @@ def _config(data_dir: str, parametrization: str, width: int) -> dict[str, dict[s
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(row[key]) for key in ("parametrization", "width", "steps", *KEYS))
-
-
-def _append(path: Path, row: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
 
 
 def run(data_dir: str, results: str, name: str, seed: int, target: int, device: str, budget: float) -> None:

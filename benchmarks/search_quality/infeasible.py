@@ -11,11 +11,9 @@ Every finished search is a row of the file `--results`, so that a stopped run co
 """
 
 import argparse
-import csv
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ import numpy as np
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, markdown
 from benchmarks.shared.rows import read
+from benchmarks.shared.rows import run as run_searches
 from benchmarks.shared.tables import TABLES, Measured, Ranks, load, space_of
 from benchmarks.shared.workers import Times, Workers, run
 from hpo.engine.strategies import make_strategy
@@ -43,7 +42,7 @@ def feasible(table: Measured, share: float, seed: int) -> Mapping[Ranks, float]:
     return {ranks: loss for (ranks, loss), height in zip(table.losses.items(), heights, strict=True) if height <= limit}
 
 
-def searched(share: float, method: str, name: str, seed: int) -> Sequence[Any]:
+def searched(share: float, method: str, name: str, seed: int) -> dict[str, Any]:
     """Run one search and return its row."""
     table = load(name)
     left = feasible(table, share, seed)
@@ -58,22 +57,15 @@ def searched(share: float, method: str, name: str, seed: int) -> Sequence[Any]:
     optimum, median = min(left.values()), float(np.median(list(left.values())))
     best = min(median, *(trial.loss for trial in trials))
     wasted = sum(trial.state == "failed" for trial in trials) / len(trials)
-    return [share, method, name, seed, wasted, (best - optimum) / (median - optimum)]
+    row = [share, method, name, seed, wasted, (best - optimum) / (median - optimum)]
+    return dict(zip(FIELDS, row, strict=True))
 
 
 def run_missing(path: Path, methods: Sequence[str], repeats: int, jobs: int) -> None:
     """Run every search that is missing in the results."""
-    done = {(row["share"], row["method"], row["table"], row["seed"]) for row in read(path)}
-    wanted = [(*key, seed) for seed, *key in itertools.product(range(repeats), SHARES, methods, TABLES)]
-    missing = [search for search in wanted if tuple(map(str, search)) not in done]
-    is_new = not path.exists()
-    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
-        writer = csv.writer(file)
-        if is_new:
-            writer.writerow(FIELDS)
-        for row in pool.map(searched, *zip(*missing, strict=True)) if missing else ():
-            writer.writerow(row)
-            file.flush()
+    done = {tuple(row[name] for name in FIELDS[:4]) for row in read(path)}
+    wanted = ((*key, seed) for seed, *key in itertools.product(range(repeats), SHARES, methods, TABLES))
+    run_searches(path, FIELDS, searched, (each for each in wanted if tuple(map(str, each)) not in done), jobs)
 
 
 def report(rows: Sequence[Mapping[str, str]]) -> str:

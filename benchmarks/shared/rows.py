@@ -15,6 +15,17 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def append(path: Path, fields: Sequence[str], row: Mapping[str, Any]) -> None:
+    """Add a row to the file; make the file if there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
 def run(
     path: Path,
     fields: Sequence[str],
@@ -23,15 +34,6 @@ def run(
     jobs: int,
 ) -> None:
     """Run a search for each of these arguments, in so many processes, and add its row to the file as it ends."""
-    missing = list(missing)
-    if not missing:
-        return
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file, ProcessPoolExecutor(jobs) as pool:
-        writer = csv.DictWriter(file, fields)
-        if is_new:
-            writer.writeheader()
+    with ProcessPoolExecutor(jobs) as pool:
         for done in as_completed([pool.submit(search, *arguments) for arguments in missing]):
-            writer.writerow(done.result())
-            file.flush()
+            append(path, fields, done.result())

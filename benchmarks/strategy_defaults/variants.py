@@ -10,7 +10,6 @@ Every finished search is a row of the file `--results`, so that a stopped run co
 """
 
 import argparse
-import csv
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ import numpy as np
 from benchmarks.search_quality.report import BUDGETS
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, markdown
-from benchmarks.shared.rows import read
+from benchmarks.shared.rows import append, read
 from benchmarks.shared.workers import losses
 from benchmarks.strategy_defaults.synthetic_tables import Problem, problems
 from hpo.engine.strategies import make_strategy
@@ -106,19 +105,14 @@ def regrets(problem: Problem, variant: str, lanes: int, seed: int) -> list[float
 def run_missing(path: Path, variants: list[str], all_lanes: list[int], repeats: int, first: int) -> None:
     """Run every search that is missing in the results: all variants on all problems of a seed before the next seed."""
     done = {(row["variant"], int(row["lanes"]), row["suite"], row["problem"], int(row["seed"])) for row in read(path)}
-    is_new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        if is_new:
-            writer.writeheader()
-        seeds = range(repeats * SHARED_FACTOR)
-        for place, lanes, variant, suite in itertools.product(seeds, all_lanes, variants, SUITES):
-            seed = first + place
-            for problem in suite_of(suite) if suite == "shared" or place < repeats else ():
-                key = (variant, lanes, suite, problem.name, seed)
-                if key not in done:
-                    writer.writerow(dict(zip(FIELDS, (*key, *regrets(problem, variant, lanes, seed)), strict=True)))
-            file.flush()
+    seeds = range(repeats * SHARED_FACTOR)
+    for place, lanes, variant, suite in itertools.product(seeds, all_lanes, variants, SUITES):
+        seed = first + place
+        for problem in suite_of(suite) if suite == "shared" or place < repeats else ():
+            key = (variant, lanes, suite, problem.name, seed)
+            if key not in done:
+                row = (*key, *regrets(problem, variant, lanes, seed))
+                append(path, FIELDS, dict(zip(FIELDS, row, strict=True)))
 
 
 def report(rows: list[Mapping[str, str]]) -> str:
