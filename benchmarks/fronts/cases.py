@@ -1,7 +1,6 @@
 """Tables with several metrics on which searches for fronts are compared, and the methods that search them."""
 
 import itertools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -11,7 +10,7 @@ import numpy as np
 import optuna
 import pandas as pd
 
-from benchmarks.shared.peers import GP_PATIENCE, PATIENCE
+from benchmarks.shared.peers import GP_PATIENCE, PATIENCE, one_by_one
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load, space_of_rows
 from hpo.engine.strategies import make_strategy
@@ -95,56 +94,13 @@ def with_optuna(
     sampler: Callable[[int], Any], patience: int, of: Case, seed: int, trials: int
 ) -> list[tuple[float, ...]]:
     """Return the losses of one sequential search by a sampler of Optuna's, helped as search_quality/regret.py does."""
-    return asked(sampler(seed), patience, of, seed, trials, len(of.goal.metrics))
+    return one_by_one(sampler(seed), patience, of.values, (), of.losses, seed, trials, len(of.goal.metrics))
 
 
 def within_limit(of: Case, limit: float, seed: int, trials: int) -> list[tuple[float, ...]]:
     """Return the losses of one search by Optuna's TPE for the first metric, with a limit of the second."""
-    return asked(optuna.samplers.TPESampler(seed=seed), GP_PATIENCE, of, seed, trials, 1, limit)
-
-
-def asked(
-    sampler: Any, patience: int, of: Case, seed: int, trials: int, num_metrics: int, limit: float | None = None
-) -> list[tuple[float, ...]]:
-    """Return the losses of a search by so many of the metrics; `limit` is that of the last one.
-
-    A repeated or absent point is not counted.
-    """
-    import torch
-
-    torch.set_num_threads(1)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")
-    space = {key: optuna.distributions.IntDistribution(0, len(values) - 1) for key, values in of.values.items()}
-    study = optuna.create_study(directions=["minimize"] * num_metrics, sampler=sampler)
-    rng = np.random.default_rng(seed)
-    found: dict[Ranks, tuple[float, ...]] = {}
-    uncounted = 0
-    while len(found) < trials:
-        if uncounted == patience:
-            untried = [ranks for ranks in of.losses if ranks not in found]
-            ranks = untried[int(rng.integers(len(untried)))]
-            point = dict(zip(space, ranks, strict=True))
-            losses = of.losses[ranks]
-            over = {} if limit is None else {"limit": losses[-1] - limit}
-            made = optuna.trial.create_trial(
-                params=point, distributions=dict(space), values=list(losses[:num_metrics]), constraints=over
-            )
-            study.add_trial(made)
-        else:
-            trial = study.ask(dict(space))
-            ranks = tuple(int(trial.params[key]) for key in space)
-            worst = np.max(list(found.values()), axis=0).tolist() if found else None
-            known = of.losses.get(ranks, worst)
-            if known is not None and limit is not None:
-                trial.set_constraint("limit", known[-1] - limit)
-            known = known and list(known[:num_metrics])
-            study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
-        is_new = ranks in of.losses and ranks not in found
-        uncounted = 0 if is_new else uncounted + 1
-        if is_new:
-            found[ranks] = of.losses[ranks]
-    return list(found.values())
+    sampler = optuna.samplers.TPESampler(seed=seed)
+    return one_by_one(sampler, GP_PATIENCE, of.values, (), of.losses, seed, trials, limit=limit)
 
 
 # Samplers of Optuna's by their seed, and their patience.

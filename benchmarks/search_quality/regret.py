@@ -18,58 +18,27 @@ beside this file.
 
 import argparse
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.search_quality.report import BUDGETS, report
-from benchmarks.shared.peers import GP_PATIENCE, PATIENCE
+from benchmarks.shared.peers import GP_PATIENCE, PATIENCE, one_by_one
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.rows import read, run
-from benchmarks.shared.tables import TABLES, Measured, Ranks, load, space_of
+from benchmarks.shared.tables import TABLES, Measured, load, space_of
 
 Search = Callable[[Measured, int, int], list[float]]
 
 
 def with_optuna(sampler: Callable[[int], Any], patience: int, table: Measured, seed: int, trials: int) -> list[float]:
     """Return the losses of one sequential search by a sampler of Optuna's, helped as the file's head says."""
-    import optuna
-    import torch
-
-    torch.set_num_threads(1)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warnings.simplefilter("ignore")  # Experimental samplers, categories that CMA-ES draws at random.
-    space: dict[str, Any] = {
-        key: optuna.distributions.CategoricalDistribution(range(len(values)))
-        if key in table.unordered
-        else optuna.distributions.IntDistribution(0, len(values) - 1)
-        for key, values in table.values.items()
-    }
-    study = optuna.create_study(sampler=sampler(seed))
-    rng = np.random.default_rng(seed)
-    found: dict[Ranks, float] = {}
-    uncounted = 0
-    while len(found) < trials and table.optimum not in found.values():
-        if uncounted == patience:
-            untried = [ranks for ranks in table.losses if ranks not in found]
-            ranks = untried[int(rng.integers(len(untried)))]
-            point = dict(zip(space, ranks, strict=True))
-            loss = table.losses[ranks]
-            study.add_trial(optuna.trial.create_trial(params=point, distributions=space, value=loss))
-        else:
-            trial = study.ask(space)
-            ranks = tuple(int(trial.params[key]) for key in space)
-            known = table.losses.get(ranks, max(found.values(), default=None))
-            study.tell(trial, known, state=optuna.trial.TrialState.FAIL if known is None else None)
-        is_new = ranks in table.losses and ranks not in found
-        uncounted = 0 if is_new else uncounted + 1
-        if is_new:
-            found[ranks] = table.losses[ranks]
-    return list(found.values())
+    losses = {ranks: (loss,) for ranks, loss in table.losses.items()}
+    found = one_by_one(
+        sampler(seed), patience, table.values, table.unordered, losses, seed, trials, optimum=(table.optimum,)
+    )
+    return [loss for (loss,) in found]
 
 
 def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: int, trials: int) -> list[float]:
