@@ -40,13 +40,12 @@ from hpo.trials.record.record import memory_record
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.tasks import Payload, Task
+from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Limits, outcome_of, run_task
 
 BUDGETS = (5, 10, 20)
 SIGMA, ERROR = 0.6, 0.3
 _NOTHING = 1.0
-_PAYLOAD = Payload("", {}, "loss", "minimize")
 
 Curve = Sequence[float]
 
@@ -73,11 +72,6 @@ class CurveWorkers(Workers):
         self._count = itertools.count()
         self._due: list[tuple[float, int, TaskReport]] = []
         self._ends: dict[int, float] = {}
-
-    def tasks_of(self, trial: Trial) -> list[Task]:
-        """Return the trial's only task."""
-        self.trials[trial.number] = trial
-        return [Task(trial.number, 0, _PAYLOAD)]
 
     def submit(self, task: Task) -> None:
         """Start a task on a free worker; what it will report is known already."""

@@ -37,6 +37,7 @@ from benchmarks.scale.rates import CASES, configuration
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions
 from benchmarks.shared.rows import append, read
+from benchmarks.shared.workers import Enough
 from hpo.config.goals import SCALE
 from hpo.engine.loop import search
 from hpo.engine.schedule.rules import Rules
@@ -109,10 +110,6 @@ class ZeroShot(Ladder):
     ) -> Sequence[Point]:
         points = [trial.point for trial in History(known[0]).leaders(len(known[0]))]
         return [{SCALE: scale, **point} for point in points if point_key(point) not in tried][:count]
-
-
-class Enough(Exception):  # noqa: N818
-    """The budget is spent."""
 
 
 class Trainings:

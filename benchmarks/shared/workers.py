@@ -21,7 +21,7 @@ _NOTHING = Payload("", {}, "loss", "minimize")
 
 
 class Enough(Exception):  # noqa: N818
-    """The simulated time is over, or the optimum was found."""
+    """The simulated time is over, the budget is spent, or the optimum was found."""
 
 
 @dataclass(frozen=True)
