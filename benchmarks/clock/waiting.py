@@ -27,11 +27,11 @@ from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, markdown
 from benchmarks.shared.rows import read
 from benchmarks.shared.rows import run as run_searches
-from benchmarks.shared.tables import TABLES, Measured, load, space_of
+from benchmarks.shared.tables import TABLES, Measured, load, ranks_of, space_of
 from benchmarks.shared.workers import Times, Workers, run
 from hpo.engine.schedule.rules import Order
 from hpo.engine.strategies import make_strategy
-from hpo.trials.space.space import Point, point_key
+from hpo.trials.space.space import point_key
 
 BUDGETS = (30, 60, 100)
 # Durations as the table has them.
@@ -62,11 +62,7 @@ def searched(workers: int, sigma: str, method: str, name: str, seed: int) -> dic
     error = OURS[method][3] if method in OURS else 0.3
     times = Times(seed, 0.0, error, own_seconds(table)) if sigma == OWN else Times(seed, float(sigma), error)
     until = max(BUDGETS) * times.mean / workers
-
-    def loss(point: Point) -> float:
-        return table.losses[tuple(values.index(point[key]) for key, values in table.values.items())]
-
-    cluster = Workers(workers, times.seconds, loss, until)
+    cluster = Workers(workers, times.seconds, lambda point: table.losses[ranks_of(point, table.values)], until)
     if method == "tpe":
         import optuna
 

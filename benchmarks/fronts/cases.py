@@ -12,7 +12,7 @@ import pandas as pd
 
 from benchmarks.shared.peers import GP_PATIENCE, PATIENCE, one_by_one
 from benchmarks.shared.places import strategy_settings
-from benchmarks.shared.tables import DATA, NMT_KEYS, NMT_TASKS, Ranks, load, space_of_rows
+from benchmarks.shared.tables import DATA, NMT_TASKS, Ranks, load, ranks_of, space_of_rows
 from hpo.engine.strategies import make_strategy
 from hpo.trials.fronts import Array, hypervolume, scale_of, scaled
 from hpo.trials.goal import Goal, finished
@@ -58,7 +58,7 @@ class Case:
 
     def losses_of(self, point: Mapping[str, Any]) -> tuple[float, ...]:
         """Return the losses of a point of the space."""
-        return self.losses[tuple(values.index(point[key]) for key, values in self.values.items())]
+        return self.losses[ranks_of(point, self.values)]
 
 
 @cache
@@ -70,8 +70,7 @@ def case(task: str, metrics: tuple[str, ...]) -> Case:
     values = load(task).values
     losses = {}
     for record in rows.to_dict("records"):
-        ranks = tuple(values[key].index(record[key]) for key in NMT_KEYS)
-        losses[ranks] = goal.losses({name: float(record[COLUMNS[name][0]]) for name in metrics})
+        losses[ranks_of(record, values)] = goal.losses({name: float(record[COLUMNS[name][0]]) for name in metrics})
     return Case(task, goal, values, losses)
 
 

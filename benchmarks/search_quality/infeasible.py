@@ -23,10 +23,9 @@ from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, markdown
 from benchmarks.shared.rows import read
 from benchmarks.shared.rows import run as run_searches
-from benchmarks.shared.tables import TABLES, Measured, Ranks, load, space_of
+from benchmarks.shared.tables import TABLES, Measured, Ranks, load, ranks_of, space_of
 from benchmarks.shared.workers import Times, Workers, run
 from hpo.engine.strategies import make_strategy
-from hpo.trials.space.space import Point
 
 SHARES = (0.2, 0.4, 0.6)
 METHODS = ("random", "evolutionary", "shifting_window", "tpe", "gp")
@@ -46,14 +45,11 @@ def searched(share: float, method: str, name: str, seed: int) -> dict[str, Any]:
     """Run one search and return its row."""
     table = load(name)
     left = feasible(table, share, seed)
-
-    def loss(point: Point) -> float | None:
-        return left.get(tuple(values.index(point[key]) for key, values in table.values.items()))
-
     settings = strategy_settings(method)
     times = Times(seed, 0.6, 0.0)
+    workers = Workers(1, times.seconds, lambda point: left.get(ranks_of(point, table.values)))
     strategy: Any = make_strategy(settings, space_of(name), seed)
-    trials = run(strategy, Workers(1, times.seconds, loss), times, LANES, min(MOST_TRIALS, len(left) // 2)).trials()
+    trials = run(strategy, workers, times, LANES, min(MOST_TRIALS, len(left) // 2)).trials()
     optimum, median = min(left.values()), float(np.median(list(left.values())))
     best = min(median, *(trial.loss for trial in trials))
     wasted = sum(trial.state == "failed" for trial in trials) / len(trials)

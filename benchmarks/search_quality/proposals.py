@@ -20,7 +20,7 @@ from typing import Any
 import optuna
 
 from benchmarks.shared.places import strategy_settings
-from benchmarks.shared.tables import load, space_of
+from benchmarks.shared.tables import load, ranks_of, space_of
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.strategy import next_round
 from hpo.trials.history import History
@@ -90,7 +90,7 @@ def finished(space: str, place: int, number: int, proposal: Any) -> Trial:
         loss = sum(abs(value - 0.1) for value in given.point.values())
     else:
         table = load("protein")
-        loss = table.losses[tuple(values.index(given.point[key]) for key, values in table.values.items())]
+        loss = table.losses[ranks_of(given.point, table.values)]
     return Trial(
         place,
         number,

@@ -27,7 +27,7 @@ from benchmarks.search_quality.report import BUDGETS, report
 from benchmarks.shared.peers import GP_PATIENCE, PATIENCE, one_by_one
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.rows import read, run
-from benchmarks.shared.tables import TABLES, Measured, load, space_of
+from benchmarks.shared.tables import TABLES, Measured, load, ranks_of, space_of
 
 Search = Callable[[Measured, int, int], list[float]]
 
@@ -48,11 +48,7 @@ def with_ours(config: str, overrides: Mapping[str, Any], table: Measured, seed: 
 
     settings = strategy_settings(config) | overrides
     strategy: Any = make_strategy(settings, space_of(table.name), seed)
-
-    def loss(point: Mapping[str, Any]) -> float:
-        return table.losses[tuple(values.index(point[key]) for key, values in table.values.items())]
-
-    return losses(strategy, loss, trials, optimum=table.optimum)
+    return losses(strategy, lambda point: table.losses[ranks_of(point, table.values)], trials, optimum=table.optimum)
 
 
 def ours(config: str, **overrides: Any) -> Search:

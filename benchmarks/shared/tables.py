@@ -72,6 +72,11 @@ def load(name: str) -> Measured:
     return measured(name, rows, NMT_KEYS, -rows["dev_bleu"], "dev_gpu_time_s")
 
 
+def ranks_of(point: Mapping[str, Any], values: Mapping[str, tuple[Any, ...]]) -> Ranks:
+    """Return the ranks of a point's values among the values of its table."""
+    return tuple(of.index(point[key]) for key, of in values.items())
+
+
 @cache
 def space_of(name: str) -> Any:
     """Return the space whose points are the rows of a table."""
