@@ -9,8 +9,6 @@ does what follows a search. `asha, one metric` goes by perplexity alone.
     python -m benchmarks.fronts.halving    (a minute)
 """
 
-import gzip
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +17,7 @@ import pandas as pd
 
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions
-from benchmarks.shared.tables import DATA
+from benchmarks.shared.tables import DATA, learning_curves
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
 from hpo.trials.fronts import hypervolume, scale_of, scaled
@@ -40,9 +38,7 @@ class Pair:
     """The curves of a language pair by configuration, and the number of parameters of each."""
 
     def __init__(self, name: str) -> None:
-        with gzip.open(DATA / "nmt_hpo_curves.jsonl.gz", "rt") as file:
-            lines = [line for line in map(json.loads, file) if line["task"] == name]
-        self.curves: Mapping[int, list[float]] = {line["row"]: line["ppl_curve"] for line in lines}
+        self.curves = learning_curves(name)
         table = pd.read_csv(DATA / "nmt_hpo.csv")
         rows = table[(table["task"] == name) & table["row"].isin(self.curves)]
         self.parameters = dict(zip(rows["row"], rows["num_param"].astype(float), strict=True))

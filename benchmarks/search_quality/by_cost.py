@@ -16,7 +16,6 @@ in a row an untried row is trained, and BOHB continues trainings from where they
 
 import argparse
 import contextlib
-import gzip
 import itertools
 import json
 import math
@@ -37,7 +36,7 @@ from benchmarks.shared.peers import PATIENCE
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, interval, markdown
 from benchmarks.shared.rows import read, run
-from benchmarks.shared.tables import DATA, NMT_KEYS
+from benchmarks.shared.tables import DATA, NMT_KEYS, learning_curves
 from benchmarks.shared.workers import Enough
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
@@ -92,8 +91,7 @@ class Curves:
 @cache
 def measured(pair: str) -> Curves:
     """Return the curves of a language pair, over its configurations that have one."""
-    with gzip.open(DATA / "nmt_hpo_curves.jsonl.gz", "rt") as file:
-        found = {line["row"]: line["ppl_curve"] for line in map(json.loads, file) if line["task"] == pair}
+    found = learning_curves(pair)
     table = pd.read_csv(DATA / "nmt_hpo.csv")
     rows = table[(table["task"] == pair) & table["row"].isin(found)].set_index("row")
     # On zh-en two have a single value.

@@ -13,8 +13,6 @@ successive halving. One epoch is the baseline that the others must beat (Egele e
 """
 
 import argparse
-import gzip
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -25,7 +23,7 @@ import numpy as np
 
 from benchmarks.shared.places import strategy_settings
 from benchmarks.shared.printing import conditions, interval, markdown
-from benchmarks.shared.tables import DATA, NMT_KEYS
+from benchmarks.shared.tables import CURVES, DATA, NMT_KEYS, learning_curves
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.engine.loop import search
@@ -36,7 +34,6 @@ from hpo.trials.record.record import memory_record
 from hpo.trials.trial import Trial
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
 
-CURVES = DATA / "nmt_hpo_curves.jsonl.gz"
 PAIRS = ("ru-en", "ja-en", "en-ja", "zh-en")
 ETA = 3
 POINTS = ETA**3
@@ -44,12 +41,6 @@ POINTS = ETA**3
 GOAL = 1 / 3
 # ../shared/data/README.md: perplexity regret of successive halving, of random search, and the checkpoints spent.
 REFERENCES = {"ru-en": (0.52, 7.4, 76), "ja-en": (0.52, 3.8, 452), "en-ja": (0.45, 4.5, 483)}
-
-
-def curves(pair: str) -> list[list[float]]:
-    """Return the learning curves of a language pair."""
-    with gzip.open(CURVES, "rt") as file:
-        return [line["ppl_curve"] for line in map(json.loads, file) if line["task"] == pair]
 
 
 def study_of(pair: str) -> PreparedStudy:
@@ -106,7 +97,7 @@ def best_within(trials: Sequence[Trial], cost: float) -> float:
 
 def compared(pair: str, name: str, reach: str, repeats: int) -> list[str]:
     """Return one row: a strategy against random search at equal cost, over many seeds."""
-    study, of_pair = study_of(pair), curves(pair)
+    study, of_pair = study_of(pair), list(learning_curves(pair).values())
     lengths = [len(curve) for curve in of_pair]
     settings = halving_settings(name, int(statistics.median(lengths)) if reach == "median" else max(lengths))
     optimum = min(map(min, of_pair))

@@ -1,5 +1,7 @@
 """The tables of measured configurations on which searches are compared, and random search's expectation on them."""
 
+import gzip
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ import pandas as pd
 from benchmarks.shared import places
 
 DATA = places.DATA / "tables"
+CURVES = DATA / "nmt_hpo_curves.jsonl.gz"
 NMT_KEYS = ("bpe_symbols", "num_layers", "num_embed", "ff_num_hidden", "attention_heads", "initial_learning_rate")
 NMT_TASKS = ("zh-en", "ru-en", "ja-en", "en-ja")
 PROTEIN_SEEDS = ("seed0", "seed1", "seed2", "seed3")
@@ -75,6 +78,12 @@ def load(name: str) -> Measured:
 def ranks_of(point: Mapping[str, Any], values: Mapping[str, tuple[Any, ...]]) -> Ranks:
     """Return the ranks of a point's values among the values of its table."""
     return tuple(of.index(point[key]) for key, of in values.items())
+
+
+def learning_curves(pair: str) -> dict[int, list[float]]:
+    """Return the learning curves of a language pair, by the number of their row."""
+    with gzip.open(CURVES, "rt") as file:
+        return {line["row"]: line["ppl_curve"] for line in map(json.loads, file) if line["task"] == pair}
 
 
 @cache
