@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dispatch.measurement import Clock, FinishTimes, Measurement, count, expect
+from benchmarks.dispatch.measurement import Clock, FinishTimes, Measurement, count
+from benchmarks.shared.printing import expect
 from hpo.study.opening import open_study
 from hpo.trials.goal import Goal
 

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import yaml
 
 from benchmarks.shared.places import CONF
+from benchmarks.shared.printing import expect
 from hpo.config.sections import DispatchSection
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code
@@ -134,9 +135,3 @@ def counted() -> Iterator[Traffic]:
 
     with patch.object(ray, "put", counting_put), patch.object(ObjectStore, "get", counting_get):
         yield traffic
-
-
-def expect(what: str, found: object, expected: object) -> None:
-    """End the benchmark where a promise is broken."""
-    if found != expected:
-        raise SystemExit(f"{what}: {found}, expected {expected}")

@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 
 from benchmarks.machines.nodes import cluster
-from benchmarks.machines.pool import MEBIBYTE, Pool, counted, expect
-from benchmarks.shared.printing import conditions, markdown
+from benchmarks.machines.pool import MEBIBYTE, Pool, counted
+from benchmarks.shared.printing import conditions, expect, markdown
 
 NODES, MORE_TASKS, MODEL_TASKS = 3, 20, 6
 MODELS_MIB = (1, 100)

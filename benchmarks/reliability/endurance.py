@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.shared.printing import conditions, markdown
+from benchmarks.shared.printing import conditions, expect, markdown
 
 # In a module of its own in the case's folder, as a user's would be. Which point fails depends on the point alone.
 OBJECTIVE = """
@@ -156,12 +156,6 @@ def of_record(folder: Path) -> tuple[Counter[str], int, int]:
             "AND json_extract(value_json, '$.attempt') > 1"
         ).fetchone()
     return states, numbers, retried
-
-
-def expect(what: str, found: object, expected: object) -> None:
-    """End the benchmark where a promise is broken."""
-    if found != expected:
-        raise SystemExit(f"{what}: {found}, expected {expected}")
 
 
 def drift(values: Sequence[float]) -> str:

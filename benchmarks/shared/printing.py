@@ -1,4 +1,4 @@
-"""What benchmarks print: their conditions, tables in Markdown, and means with bootstrap intervals."""
+"""What benchmarks print: their conditions, tables in Markdown, means with bootstrap intervals, and broken promises."""
 
 import os
 import platform
@@ -36,6 +36,12 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def expect(what: str, found: object, expected: object) -> None:
+    """End the benchmark where a promise is broken, or work was not done."""
+    if found != expected:
+        raise SystemExit(f"{what}: {found}, expected {expected}")
 
 
 def interval(values: Array) -> tuple[float, float, float]:
