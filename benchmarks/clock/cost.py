@@ -14,20 +14,18 @@ import math
 import random
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from scipy.stats import spearmanr
 
-from benchmarks.shared.places import CONF, DATA
+from benchmarks.shared.places import DATA
 from benchmarks.shared.printing import conditions, markdown
-from benchmarks.shared.steps import CPU, TASKS, Size, make_items, new_update
 from benchmarks.shared.steps import DATA as DATA_OF
+from benchmarks.shared.steps import Size, Step, processor_seconds, published, step_of
 from hpo.config.composing.compose import compose_config
 from hpo.config.study_config import config_from_dict
 from hpo.engine.loop import search
@@ -38,7 +36,6 @@ from hpo.trials.trial import Trial
 from hpo.workers.dispatch.local import LocalDispatcher
 from model.config.whole import parse
 from model.objective import describe_cost
-from model.training.update import Losses
 
 SPACE = (
     "space.first=[]",
@@ -119,10 +116,7 @@ def draw_shape(draw: random.Random) -> tuple[str, str, Size, dict[str, Any]]:
             attention = draw.choice(("mlp", "mlp", "dot", "bilinear"))
             model |= {"attention": attention, "attend": attend, "input_feeding": is_fed, "bridge": "copy"}
     name = shape if family == "transformer" else f"{family}_{shape}"
-    groups = {"model": name, "data": DATA_OF[shape], "training": "default"}
-    values = {group: yaml.safe_load((CONF / group / f"{file}.yaml").read_text()) for group, file in groups.items()}
-    for section in values.values():
-        section.pop("defaults", None)
+    values = published(name, DATA_OF[shape])
     values["model"] |= model
     values["data"] |= {"min_count": 1, "tokens": "words", "max_size": symbols}
     if shape == "decoder":
@@ -132,23 +126,12 @@ def draw_shape(draw: random.Random) -> tuple[str, str, Size, dict[str, Any]]:
     return family, shape, size, values
 
 
-def step_of(shape: str, size: Size, values: dict[str, Any]) -> Callable[[], None]:
-    """Return a step of the trainer."""
-    items, config = make_items(shape, size), parse(values)
-    task = TASKS[shape].learn(config, items, range(len(items)))
-    update = new_update(task, config, task.encode(items))
-    indices, losses = torch.arange(size.batch), Losses(0, CPU)
-    return lambda: losses.add(*update([indices], lr=1e-4))
-
-
-def seconds_of(step: Callable[[], None]) -> float:
+def seconds_of(step: Step) -> float:
     """Return the median CPU seconds of a step, of three or of as many as take half a second."""
     step()
     taken: list[float] = []
     while len(taken) < 3 or (sum(taken) < 0.5 and len(taken) < 30):
-        began = time.process_time()
-        step()
-        taken.append(time.process_time() - began)
+        taken.append(processor_seconds(step))
     return statistics.median(taken)
 
 
@@ -158,7 +141,7 @@ def compare_shapes(count: int, seed: int) -> list[list[str]]:
     draw, measured = random.Random(seed), []
     for _ in range(count):
         family, shape, size, values = draw_shape(draw)
-        seconds = seconds_of(step_of(shape, size, values))
+        seconds = seconds_of(step_of(shape, size, parse(values)))
         measured.append((family, seconds, describe_cost(values)))
     rows = []
     for family in ("transformer", "recurrent", "convolutional", "all"):

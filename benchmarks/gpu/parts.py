@@ -17,9 +17,11 @@ from typing import Any, get_args
 import torch
 
 from benchmarks.gpu.steps import Sides, language_model
-from benchmarks.shared.steps import Size, Step, configure, published
+from benchmarks.shared.steps import Size, Step, configure, published, take_turns
 from model import objective
+from model.config.data import DigitsConfig
 from model.config.training import TrainingConfig
+from model.data.readers.digits import read_digits
 from model.data.store import write_store
 from model.training.speed import peak_of
 
@@ -111,15 +113,7 @@ class Conditions:
     def take_turns(self, sides: Mapping[str, Step]) -> dict[str, list[float]]:
         """Return each side's seconds a step, round by round; the order of the sides rotates."""
         rounds, repeats, warm_up = (2, 1, 1) if self.smoke else (15, 5, 5)
-        for step in sides.values():
-            self.seconds_of(step, warm_up)
-        seconds: dict[str, list[float]] = {side: [] for side in sides}
-        names = list(sides)
-        for number in range(rounds):
-            turn = number % len(names)
-            for side in names[turn:] + names[:turn]:
-                seconds[side].append(self.seconds_of(sides[side], repeats))
-        return seconds
+        return take_turns(sides, rounds, warm_up, lambda step: self.seconds_of(step, repeats))
 
 
 def main() -> None:
@@ -205,11 +199,11 @@ def measure_digits(given: Conditions) -> Iterator[Row]:
     """Yield the row of the device, then that of the CPU beside it."""
     counts = {"cpu": 2} if given.smoke else {"cuda": 32, "cpu": 4}
     values = published("encoder", "digits")
+    items = read_digits(DigitsConfig(name="digits")).items[: 200 if given.smoke else None]
     for device, count in counts.items():
         config = values | {"training": values["training"] | {"device": device}}
         if given.smoke:
             config["training"]["epochs"] = 2
-        items = digits()[:200] if given.smoke else digits()
         began, start_up, num_steps, done = time.perf_counter(), 0.0, 0.0, 0
         while done < count and time.perf_counter() - began < DIGITS_SECONDS:
             stamps = [time.perf_counter()]
@@ -237,15 +231,6 @@ MEASURES: dict[str, Callable[[Conditions], Iterator[Row]]] = {
 def allowed(key: str) -> tuple[str, ...]:
     """Return the values that a key of the training may have."""
     return get_args(TrainingConfig.model_fields[key].annotation)
-
-
-def digits() -> list[dict[str, Any]]:
-    """Return scikit-learn's digits as examples."""
-    from sklearn.datasets import load_digits  # here: takes a second, which other parts need not wait for
-
-    images, labels = load_digits(return_X_y=True)
-    rows = images.reshape(-1, 8, 8).astype(int).tolist()
-    return [{"rows": image, "label": str(label)} for image, label in zip(rows, labels, strict=True)]
 
 
 def texts_of_lengths(shape: str, count: int, longest: int) -> list[dict[str, str]]:

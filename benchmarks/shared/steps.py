@@ -1,6 +1,7 @@
 """One training step of ours and of the peers, torch.nn and x-transformers, with the same sizes on generated texts."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,15 +98,42 @@ def new_update(task: Any, config: Config[Any, Any], data: Any, device: torch.dev
 
 
 def our_step(shape: str, size: Size, **settings: dict[str, Any]) -> Step:
-    """Return a step as in `model.training.train`, including gathering the batch and checking the loss.
+    """Return a step of a Transformer; `settings` are those of `configure`."""
+    return step_of(shape, size, configure(shape, size, **settings))
 
-    `settings` are those of `configure`.
-    """
-    config = configure(shape, size, **settings)
+
+def step_of(shape: str, size: Size, config: Config[Any, Any]) -> Step:
+    """Return a step as in `model.training.train`, including gathering the batch and checking the loss."""
     task = learn(shape, config, size)
     update = new_update(task, config, task.encode(make_items(shape, size)))
     indices, losses = torch.arange(size.batch), Losses(0, CPU)
     return lambda: losses.add(*update([indices], lr=1e-4))
+
+
+def processor_seconds(step: Step) -> float:
+    """Return the processor seconds of a step."""
+    start = time.process_time()
+    step()
+    return time.process_time() - start
+
+
+def take_turns(
+    sides: Mapping[str, Step],
+    rounds: int,
+    warm_up: int = 3,
+    seconds_of: Callable[[Step], float] = processor_seconds,
+) -> dict[str, list[float]]:
+    """Return the seconds of each side's step, round by round; the order of the sides rotates."""
+    for step in sides.values():
+        for _ in range(warm_up):
+            step()
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    names = list(sides)
+    for number in range(rounds):
+        turn = number % len(names)
+        for side in names[turn:] + names[:turn]:
+            seconds[side].append(seconds_of(sides[side]))
+    return seconds
 
 
 def bare_step(shape: str, size: Size) -> Step:

@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.shared.steps import CPU, DATA, TASKS, Size, Step, make_items, new_update, plain_step, published
-from benchmarks.training.speed import ratio, take_turns
+from benchmarks.shared.steps import DATA, Size, Step, plain_step, published, step_of, take_turns
+from benchmarks.training.speed import ratio
 from model.config.whole import parse
-from model.training.update import Losses
 
 SIZES = (Size(64, 2, 1, 64, 32), Size(256, 2, 1, 16, 64))
 PAIR = {"attention": "none", "bridge": "copy", "bidirectional": False}
@@ -67,11 +66,7 @@ def our_step(family: str, shape: str, size: Size, settings: dict[str, Any]) -> S
     values["data"] |= {"min_count": 1, "tokens": "words"}
     if shape == "decoder":
         values["data"]["context"] = size.time
-    config = parse(values)
-    task = TASKS[shape].learn(config, items := make_items(shape, size), range(len(items)))
-    update = new_update(task, config, task.encode(items))
-    indices, losses = torch.arange(size.batch), Losses(0, CPU)
-    return lambda: losses.add(*update([indices], lr=1e-4))
+    return step_of(shape, size, parse(values))
 
 
 class TorchRecurrent(nn.Module):

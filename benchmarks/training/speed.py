@@ -14,7 +14,6 @@ import argparse
 import itertools
 import platform
 import statistics
-import time
 from datetime import date
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from benchmarks.shared.steps import (
     learn,
     new_update,
     our_step,
+    take_turns,
     torch_step,
     x_step,
     x_transformers,
@@ -193,21 +193,6 @@ def repeated(step: Step) -> Step:
             step()
 
     return steps
-
-
-def take_turns(sides: dict[str, Step], rounds: int, warm_up: int = 3) -> dict[str, list[float]]:
-    """Return the processor seconds of each side's step, round by round; the order of the sides rotates."""
-    for step in sides.values():
-        for _ in range(warm_up):
-            step()
-    seconds: dict[str, list[float]] = {side: [] for side in sides}
-    for number in range(rounds):
-        names = list(sides)
-        for side in names[number % len(names) :] + names[: number % len(names)]:
-            start = time.process_time()
-            sides[side]()
-            seconds[side].append(time.process_time() - start)
-    return seconds
 
 
 def ratio(one: list[float], other: list[float]) -> list[float]:
