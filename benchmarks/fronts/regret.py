@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.fronts.cases import BUDGETS, CASES, METHODS, METRICS, OURS, PEERS, case, with_ours, within_limit
 from benchmarks.fronts.workers import by_workers
 from benchmarks.shared.places import strategy_settings
-from benchmarks.shared.printing import conditions, difference, with_interval
+from benchmarks.shared.printing import conditions, difference, markdown, with_interval
 from benchmarks.shared.rows import read, run
 from benchmarks.shared.tables import NMT_TASKS
 from hpo.engine.strategies import make_strategy
@@ -67,15 +67,14 @@ def summary(rows: Sequence[Mapping[str, str]]) -> str:
 
     lines = [conditions(), ""]
     for metrics in (None, *("+".join(each) for each in METRICS)):
-        lines += ["", f"{metrics or 'pooled'}: regret of hypervolume, mean (95 % bootstrap interval)", ""]
-        lines += [f"| method | searches | {' | '.join(f'at {budget}' for budget in BUDGETS)} | CPU s |"]
-        lines += ["| --- " * (len(BUDGETS) + 3) + "|"]
+        table = []
         for method in methods:
             columns = [regrets(method, budget, metrics) for budget in BUDGETS]
             whole = [float(row["seconds"]) for row in rows if row["method"] == method and row[FIELDS[-2]]]
             counts = "/".join(dict.fromkeys(str(len(values)) for values in columns))
-            cells = " | ".join(with_interval(values) for values in columns)
-            lines.append(f"| {method} | {counts} | {cells} | {np.mean(whole):.2f} |")
+            table.append([method, counts, *map(with_interval, columns), f"{np.mean(whole):.2f}"])
+        lines += ["", f"{metrics or 'pooled'}: regret of hypervolume, mean (95 % bootstrap interval)", ""]
+        lines += [markdown(["method", "searches", *(f"at {budget}" for budget in BUDGETS), "CPU s"], table)]
     for mine, budget in itertools.product(OURS, BUDGETS):
         theirs = [name for name in methods if name in PEERS]
         if mine in methods and theirs:
@@ -91,11 +90,10 @@ def over_limits(searches: int, kept: float) -> str:
     The limit is that of a table's seconds or parameters which this share of its rows keep. A search that has found none
     of these lacks as much as the worst row would.
     """
-    lines = [conditions(), "", f"| method | {' | '.join(f'over at {b}' for b in BUDGETS)} | "]
-    lines[-1] += " | ".join(f"regret of BLEU at {budget}" for budget in BUDGETS) + " |"
-    lines += ["| --- " * (2 * len(BUDGETS) + 1) + "|"]
+    head = ["method", *(f"over at {b}" for b in BUDGETS), *(f"regret of BLEU at {b}" for b in BUDGETS)]
+    rows = []
     for method in ("random", *OURS, "Optuna TPESampler"):
-        rows = []
+        searched = []
         for task, name, seed in itertools.product(NMT_TASKS, ("seconds", "parameters"), range(searches)):
             of = case(task, ("bleu", name))
             limit = float(np.quantile(of.all[:, 1], kept))
@@ -107,15 +105,15 @@ def over_limits(searches: int, kept: float) -> str:
             within = np.where(found[:, 1] <= limit, found[:, 0], of.all[:, 0].max())
             best = np.minimum.accumulate(within) - of.all[of.all[:, 1] <= limit, 0].min()
             shares = [float((found[:budget, 1] > limit).mean()) for budget in BUDGETS]
-            rows.append([*shares, *(best[budget - 1] for budget in BUDGETS)])
-        lines.append(f"| {method} | {' | '.join(with_interval(column) for column in np.array(rows).T)} |")
-    return "\n".join(lines)
+            searched.append([*shares, *(best[budget - 1] for budget in BUDGETS)])
+        rows.append([method, *map(with_interval, np.array(searched).T)])
+    return f"{conditions()}\n\n{markdown(head, rows)}"
 
 
 def milliseconds(trials: int = 10_000, asked: int = 50) -> str:
     """Return the milliseconds of a proposal after so many trials, in six ranges, fastest of five turns."""
     space = space_from_dict({f"x{place}": {"low": 1e-5, "high": 1.0, "log": place < 3} for place in range(6)})
-    lines = [conditions(), "", f"| strategy | metrics | ms a proposal after {trials:,} trials |", "| --- | --- | --- |"]
+    rows = []
     for name, count in itertools.product(OURS, (1, 2, 3)):
         goal = Goal({f"m{place}": "minimize" for place in range(count)})
         rng = np.random.default_rng(0)
@@ -139,8 +137,8 @@ def milliseconds(trials: int = 10_000, asked: int = 50) -> str:
                 point = proposed.point if isinstance(proposed, Proposal) else proposed
                 known = known.extended([ended(len(known), point)])
             fastest = min(fastest, 1000 * spent / asked)
-        lines.append(f"| {name} | {count} | {fastest:.2f} |")
-    return "\n".join(lines)
+        rows.append([name, str(count), f"{fastest:.2f}"])
+    return f"{conditions()}\n\n{markdown(['strategy', 'metrics', f'ms a proposal after {trials:,} trials'], rows)}"
 
 
 def main() -> None:

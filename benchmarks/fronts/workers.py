@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.fronts.cases import BUDGETS, CASES, OURS, SAMPLERS, Case, case
 from benchmarks.shared.peers import with_optuna
 from benchmarks.shared.places import strategy_settings
-from benchmarks.shared.printing import conditions, difference, with_interval
+from benchmarks.shared.printing import conditions, difference, markdown, with_interval
 from benchmarks.shared.tables import space_of
 from benchmarks.shared.workers import Enough, Times, Workers
 from hpo.engine.loop import search
@@ -78,19 +78,19 @@ def by_workers(searches: int) -> str:
         *itertools.product(("random", *OURS), ORDERS),
         *((peer, "free") for peer in PEERS),
     ]
-    header = "| method | workers | order | at 30 | at 60 | at 100 |\n" + "| --- " * 6 + "|"
-    lines, gaps = [conditions(), "", header], ["", "Difference to the better peer:", "", header]
+    head = ["method", "workers", "order", *(f"at {budget}" for budget in BUDGETS)]
+    rows, gaps = [], []
     for workers in (8, 32):
         of_all: dict[tuple[str, Order], Array] = {}
         for method, order in orders:
             runs = itertools.product(CASES[:1] + CASES[3:4], range(searches))
             of_all[method, order] = np.array([regrets(method, case(*of), workers, order, seed) for of, seed in runs]).T
-            cells = " | ".join(with_interval(column) for column in of_all[method, order])
-            lines.append(f"| {method} | {workers} | {order} | {cells} |")
+            rows.append([method, str(workers), order, *map(with_interval, of_all[method, order])])
         for method, order in itertools.product(OURS, ORDERS):
             gap = []
             for place, mine in enumerate(of_all[method, order]):
                 theirs = min((of_all[peer, "free"][place] for peer in PEERS), key=np.mean)
                 gap.append("{:+.3f} ({:+.3f} to {:+.3f})".format(*difference(mine, theirs)))
-            gaps.append(f"| {method} | {workers} | {order} | {' | '.join(gap)} |")
-    return "\n".join(lines + gaps)
+            gaps.append([method, str(workers), order, *gap])
+    tables = [markdown(head, rows), "Difference to the better peer:", markdown(head, gaps)]
+    return "\n\n".join([conditions(), *tables])
