@@ -22,16 +22,16 @@ class Muon(torch.optim.Muon):
     """
 
     def __init__(
-        self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float] = ()
+        self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float]
     ) -> None:
-        """Build the optimizer; `rates` holds the factor of the learning rate for each matrix (empty = all are 1)."""
+        """Build the optimizer; `rates` holds the factor of the learning rate for each matrix."""
         # Each stacked matrix becomes a part: an nn.Parameter that shares memory with the rows of the original
         # parameter, so that a step on the part changes the original, too.
         self._stacks = [
             (matrix, [nn.Parameter(part) for part in _shares(matrix, matrix.weight.data)]) for matrix in matrices
         ]
         groups: dict[float, list[nn.Parameter]] = {}
-        for (_, parts), rate in zip(self._stacks, rates or [1.0] * len(self._stacks), strict=True):
+        for (_, parts), rate in zip(self._stacks, rates, strict=True):
             groups.setdefault(rate, []).extend(parts)
         super().__init__(
             [{"params": parts, "rate": rate, "weight_decay": weight_decay / rate} for rate, parts in groups.items()],

@@ -1,6 +1,6 @@
 """Optimizers, changes of gradients before a step (L1, clipping), and the running mean of the weights."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ def build_optimizers(
     torch.optim.
     """
     lr, epsilon, momentum = config.lr, config.epsilon, config.momentum or 0.0
-    scales = {id(parameter): factors[name] for name, parameter in network.named_parameters()} if factors else {}
+    scales = {id(weight): factors[name] if factors else Factors() for name, weight in network.named_parameters()}
     betas = (config.beta1, config.beta2)
     match config.optimizer:
         case "sgd":
@@ -51,7 +51,7 @@ def build_optimizers(
         case "muon":
             matrices = list(matrices_of(network))
             taken = {id(matrix.weight) for matrix in matrices}
-            rates = [scales[id(matrix.weight)].muon if scales else 1.0 for matrix in matrices]
+            rates = [scales[id(matrix.weight)].muon for matrix in matrices]
             momentum = 0.95 if config.momentum is None else config.momentum
             groups = _scaled_groups(network, config, scales, taken)
             return [
@@ -60,24 +60,21 @@ def build_optimizers(
             ]
 
 
-def _groups(network: nn.Module, config: TrainingConfig, taken: Iterable[int] = ()) -> list[dict[str, Any]]:
-    decayed = [p for p in decayed_parameters(network, config) if id(p) not in set(taken)]
+def _groups(network: nn.Module, config: TrainingConfig, taken: Collection[int] = ()) -> list[dict[str, Any]]:
+    decayed = [p for p in decayed_parameters(network, config) if id(p) not in taken]
     exempt = [p for p in network.parameters() if is_vector(p) and not config.decay_biases_and_norms]
     groups = [(decayed, config.weight_decay), (exempt, 0.0)]
     return [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters]
 
 
 def _scaled_groups(
-    network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Iterable[int] = ()
+    network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Collection[int] = ()
 ) -> list[dict[str, Any]]:
     """Return groups of parameters with equal weight decay and equal `Factors`, the factors of optimizer settings.
 
     In each group, weight decay and epsilon are already multiplied by their factors; `rate` is the factor of the
-    learning rate. Without `scales`, the groups have no factors.
+    learning rate.
     """
-    groups = _groups(network, config, taken)
-    if not scales:
-        return groups
     return [
         {
             "params": [parameter for parameter in group["params"] if scales[id(parameter)] == factor],
@@ -85,7 +82,7 @@ def _scaled_groups(
             "eps": config.epsilon * factor.epsilon,
             "rate": factor.rate,
         }
-        for group in groups
+        for group in _groups(network, config, taken)
         for factor in dict.fromkeys(scales[id(parameter)] for parameter in group["params"])
     ]
 
