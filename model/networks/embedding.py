@@ -87,13 +87,6 @@ class InputEmbedding(nn.Module):
             embedded = self.rows(x)
         return functional.dropout(self.positions(embedded, start), self.dropout, self.training)
 
-    def inputs(self) -> list[nn.Module]:
-        """Return a list with the module that adds positions.
-
-        If the inputs are rows of numbers, the list also holds the layer that maps these rows to vectors.
-        """
-        return [self.positions] if self.rows is None else [self.positions, self.rows]
-
 
 class TokenHead(Head):
     """The layer from a token's representation to the logits of the vocabulary.

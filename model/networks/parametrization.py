@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from model.config.networks.network import ModelConfig
 from model.config.networks.transformer import TransformerConfig
 from model.networks.convolutional.block import Map
-from model.networks.roles import Head, Role, roles_of
+from model.networks.embedding import InputEmbedding
+from model.networks.roles import Head, Role, is_vector, matrices_of
 from model.networks.transformer.stack import Stack
 
 # The default factors of the learning rate of embeddings: one for at least MANY_TOKENS tokens, most of which are rare
@@ -89,6 +90,27 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
         if isinstance(module, Stack):
             module.scale_branches(config.base.num_layers / len(module.layers))
     return factors
+
+
+def roles_of(network: nn.Module) -> Mapping[str, Role]:
+    """Return the role of each parameter, by the parameter's name.
+
+    `embedding`: token vectors; `input`: position vectors, and the layer that reads rows of numbers; `tied`: token
+    vectors that are also the head; `matrix`: a map inside a layer; `head`: the layer that computes logits; `vector`:
+    biases, gains, and lengths of normalised weights.
+    """
+    roles: dict[int, Role] = {id(matrix.weight): "matrix" for matrix in matrices_of(network)}
+    for module in network.modules():
+        if isinstance(module, InputEmbedding):
+            parts = [module.positions] if module.rows is None else [module.positions, module.rows]
+            parameters = (parameter for part in parts for parameter in part.parameters())
+            roles |= {id(parameter): "input" for parameter in parameters if not is_vector(parameter)}
+        if isinstance(module, Head):
+            roles[id(module.weights())] = "tied" if module.is_tied else "head"
+    return {
+        name: roles.get(id(parameter), "vector" if is_vector(parameter) else "embedding")
+        for name, parameter in network.named_parameters()
+    }
 
 
 def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """The roles of parameters; modules declare these roles for the optimizers and the parametrization."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -22,15 +22,6 @@ class Matrix:
 
     weight: Tensor
     sizes: tuple[int, ...]
-
-
-@runtime_checkable
-class HasInputs(Protocol):
-    """A module that declares its input parameters: position vectors, and the layer that reads rows of numbers."""
-
-    def inputs(self) -> Iterable[nn.Module]:
-        """Return the modules whose parameters are input parameters."""
-        ...
 
 
 @runtime_checkable
@@ -78,26 +69,6 @@ def matrices_of(network: nn.Module) -> Iterator[Matrix]:
     for module in network.modules():
         if isinstance(module, HasMatrices):
             yield from module.matrices()
-
-
-def roles_of(network: nn.Module) -> Mapping[str, Role]:
-    """Return the role of each parameter, by the parameter's name.
-
-    `embedding`: token vectors; `input`: position vectors, and the layer that reads rows of numbers; `tied`: token
-    vectors that are also the head; `matrix`: a map inside a layer; `head`: the layer that computes logits; `vector`:
-    biases, gains, and lengths of normalised weights.
-    """
-    roles: dict[int, Role] = {id(matrix.weight): "matrix" for matrix in matrices_of(network)}
-    for module in network.modules():
-        if isinstance(module, HasInputs):
-            parameters = (parameter for part in module.inputs() for parameter in part.parameters())
-            roles |= {id(parameter): "input" for parameter in parameters if not is_vector(parameter)}
-        if isinstance(module, Head):
-            roles[id(module.weights())] = "tied" if module.is_tied else "head"
-    return {
-        name: roles.get(id(parameter), "vector" if is_vector(parameter) else "embedding")
-        for name, parameter in network.named_parameters()
-    }
 
 
 def is_vector(parameter: Tensor) -> bool:

@@ -9,7 +9,7 @@ from hpo.study.coordinate_check import SEEDS, STEPS, CoordinateCheck
 from model import objective
 from model.checkpoint import load_checkpoint
 from model.coordinate_check import is_of_any_depth, sizes_after
-from model.networks.roles import roles_of
+from model.networks.parametrization import roles_of
 from model.tasks.network import build_network
 from tests.model.conftest import compose, of, run, small
 from tests.model.test_every_shape import EVERY, FAMILIES, learn
