@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from model.config.training import TrainingConfig
 
@@ -15,7 +14,7 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 
     Linear, cosine and wsd fall so that a step num_steps would have `final_lr_fraction` times `lr`. For
     schedule=plateau, the result is constant after the warm-up. The caller multiplies the result by `Plateau.scale` or
-    by the result of `ReplayedPlateaus.scale`.
+    by the result of `replayed_scale`.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
@@ -41,39 +40,15 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
             return config.lr * math.sqrt(max(warmup, 1) / (step + 1))
 
 
-@dataclass(frozen=True)
-class ReplayedPlateaus:
-    """The learning-rate reductions of other trainings; a training without evaluations repeats these reductions.
-
-    Attributes:
-        reductions: for each other training, pairs (epochs, factor), one pair per evaluation, in the order of epochs.
-            From `epochs` epochs until the next pair, the learning rate is `factor` times the rate without reductions.
-    """
-
-    reductions: Sequence[Sequence[tuple[float, float]]]
-
-    @classmethod
-    def of(cls, curves: Sequence[Sequence[Mapping[str, float]]], gain: Gain, config: TrainingConfig) -> Self:
-        """Derive the learning-rate reductions of trainings from the learning curves of the same trainings.
-
-        `curves` has one learning curve per training. Each report of a curve has `epoch`, `step` and metrics.
-        `gain(new, old)` returns how much better the metrics `new` are than the metrics `old`.
-        """
-        return cls([_reductions(curve, gain, config) for curve in curves])
-
-    def scale(self, epochs: float) -> float:
-        """Return the factor by which to multiply the learning rate after `epochs` epochs.
-
-        The result is the geometric mean of the factors that the trainings in `reductions` had after `epochs` epochs.
-        Before its first evaluation, a training has the factor 1.
-        """
-        last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in self.reductions]
-        return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
-
-
-def _reductions(
+def reductions_of(
     curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig
 ) -> Sequence[tuple[float, float]]:
+    """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per evaluation.
+
+    From `epochs` epochs until the next pair, the learning rate is `factor` times the rate without reductions. Each
+    report of `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better the metrics `new` are
+    than the metrics `old`.
+    """
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     plateau, best, reductions = Plateau(), None, []
     for point in curve:
@@ -82,6 +57,16 @@ def _reductions(
         best = point if gained > 0 else best
         reductions.append((point["step"] / per_epoch, plateau.scale))
     return reductions
+
+
+def replayed_scale(reductions: Sequence[Sequence[tuple[float, float]]], epochs: float) -> float:
+    """Return the factor of the learning rate after `epochs` epochs, if a training repeats the reductions of others.
+
+    `reductions` holds the result of `reductions_of` for each other training. The factor is the geometric mean of the
+    factors of these trainings. Before its first evaluation, a training has the factor 1.
+    """
+    last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in reductions]
+    return math.exp(sum(math.log(factor) for [factor] in last) / len(last))
 
 
 @dataclass

@@ -21,7 +21,7 @@ from model.training.optimise import average_of, build_optimizers
 from model.training.processes import Processes
 from model.training.progress import Best, Progress, Resumable
 from model.training.randomness import Randomness
-from model.training.schedule import ReplayedPlateaus, learning_rate
+from model.training.schedule import learning_rate, reductions_of, replayed_scale
 from model.training.speed import Speed
 from model.training.update import Losses, Update
 
@@ -118,7 +118,7 @@ def train(
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "float16")
     average = average_of(network, config)
     evaluated = network if average is None else average.module
-    replayed = ReplayedPlateaus.of(curves, goal.gain, config) if validation is None and curves else None
+    replayed = [reductions_of(curve, goal.gain, config) for curve in curves] if validation is None else []
     progress = Progress()
 
     def goes_on() -> bool:
@@ -129,7 +129,7 @@ def train(
             resumable.save(progress, network, optimizers, scaler, randomness, average)
 
     def rate(step: int) -> float:
-        scale = replayed.scale(step / steps_per_epoch) if replayed else progress.plateau.scale
+        scale = replayed_scale(replayed, step / steps_per_epoch) if replayed else progress.plateau.scale
         return learning_rate(step, int(num_steps), config) * scale
 
     def evaluation() -> Point:

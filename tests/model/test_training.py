@@ -13,7 +13,7 @@ from model.config.whole import parse
 from model.tasks import cross_entropy
 from model.training.device import choose_device
 from model.training.numerics import numerics, precision_on
-from model.training.schedule import ReplayedPlateaus
+from model.training.schedule import reductions_of, replayed_scale
 from model.training.train import Goal
 from tests.model.conftest import of, run, small
 from tests.model.test_every_shape import build, update_of
@@ -62,10 +62,10 @@ def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
     points, _ = run(fold(config))
     rates = [point["lr"] for point in points]
     assert len(set(rates)) > 2
-    training, gain = parse(config).training, Goal("loss", "minimize").gain
-    alone, mixed = (ReplayedPlateaus.of(curves, gain, training) for curves in ([points], [points, points[:1]]))
-    assert [alone.scale(epoch) * training.lr for epoch in range(6)] == pytest.approx(rates)
-    assert [mixed.scale(epoch) ** 2 for epoch in range(6)] == pytest.approx([alone.scale(epoch) for epoch in range(6)])
+    two = [reductions_of(each, Goal("loss", "minimize").gain, parse(config).training) for each in (points, points[:1])]
+    alone, mixed = ([replayed_scale(two[:count], epoch) for epoch in range(6)] for count in (1, 2))
+    assert [scale * config["training"]["lr"] for scale in alone] == pytest.approx(rates)
+    assert [scale**2 for scale in mixed] == pytest.approx(alone)
 
 
 def test_the_plateaus_of_others_change_a_training_without_validation_which_needs_them(fold):
