@@ -91,7 +91,7 @@ class Resumable:
         optimizers: list[torch.optim.Optimizer],
         scaler: torch.amp.GradScaler,
         randomness: Randomness,
-        average: nn.Module | None = None,
+        average: nn.Module | None,
     ) -> None:
         """Write a state, completely or not at all, and keep the previous state."""
         began = time.monotonic()
@@ -164,8 +164,24 @@ class Resumable:
                 raise CheckpointError(
                     f"{folder}: belongs to a training with other settings; delete the folder to start again"
                 )
-            return _restored(content, tensors, network, optimizers, scaler, randomness, average), damages
-        return Progress(), damages
+            break
+        else:
+            return Progress(), damages
+        network.load_state_dict(_below("network", tensors))
+        if average is not None:
+            average.load_state_dict(_below("average", tensors))
+        randomness.restore(_below("random", tensors))
+        for place, optimizer in enumerate(optimizers):
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in _below(f"optimizer.{place}", tensors).items():
+                number, key = name.split(".", 1)
+                state.setdefault(int(number), {})[key] = tensor
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        if content["scaler"]:
+            scaler.load_state_dict(content["scaler"])
+        plain = content["progress"]
+        best = None if plain["best"] is None else Best(**plain["best"], weights=_below("best", tensors))
+        return Progress(**(plain | {"plateau": Plateau(**plain["plateau"]), "best": best})), damages
 
 
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -181,32 +197,6 @@ def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         separate[name] = local.clone() if address in addresses else local
         addresses.add(address)
     return separate
-
-
-def _restored(
-    content: dict[str, Any],
-    tensors: dict[str, Tensor],
-    network: nn.Module,
-    optimizers: list[torch.optim.Optimizer],
-    scaler: torch.amp.GradScaler,
-    randomness: Randomness,
-    average: nn.Module | None,
-) -> Progress:
-    network.load_state_dict(_below("network", tensors))
-    if average is not None:
-        average.load_state_dict(_below("average", tensors))
-    randomness.restore(_below("random", tensors))
-    for place, optimizer in enumerate(optimizers):
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _below(f"optimizer.{place}", tensors).items():
-            number, key = name.split(".", 1)
-            state.setdefault(int(number), {})[key] = tensor
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    if content["scaler"]:
-        scaler.load_state_dict(content["scaler"])
-    plain = content["progress"]
-    best = None if plain["best"] is None else Best(**plain["best"], weights=_below("best", tensors))
-    return Progress(**(plain | {"plateau": Plateau(**plain["plateau"]), "best": best}))
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
