@@ -118,15 +118,7 @@ def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
-    """Return the work of a Transformer's blocks.
-
-    A block has self-attention and a feed-forward network. A decoder with a source also has cross-attention in each
-    block.
-
-    The multiplications (`products`) are those of:
-        - the projections to queries, keys and values, and the output projection;
-        - the scores and weighted sums of attention over `length` tokens;
-        - the layers of the feed-forward network.
+    """Return the work of a Transformer's blocks; in a decoder with a source, each block also has cross-attention.
 
     The values written to memory (`numbers`) are:
         - for each attention: norm, queries, keys, values, weighted sums, output projection, dropout, residual sum; and
@@ -155,9 +147,6 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
 
 def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Return the work of the recurrent layers.
-
-    `products` counts the maps from the input and from the previous state to each gate. For attention, it adds the maps
-    of the score function, the scores and weighted sums over `length` tokens, and the map to the head's input.
 
     `numbers` counts the gates, the state and the output. For attention, it adds the scores and their softmax, the
     context and the head's input, and with `attention=mlp` the hidden layer of the score function.
@@ -195,16 +184,9 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 
 
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
-    """Return the work of the convolutional blocks.
+    """Return the work of the convolutional blocks; the blocks of a decoder with a source also have attention.
 
-    The blocks of a decoder with a source also have attention.
-
-    The field `products` counts the multiplications in:
-        - the linear maps between the width of the embeddings and the width of the filters;
-        - the filters of each block;
-        - attention: its two linear maps, and the scores and weighted sums over `length` tokens.
-
-    The field `numbers` counts the values of:
+    The values written to memory (`numbers`) are:
         - each block: the inputs of the filters, both halves of their outputs, the gates, the residual sum;
         - attention: the scores and their softmax, the query, the context, the mapped context, the residual sum.
     """
