@@ -34,18 +34,8 @@ def length_penalty(length: int | Tensor, strength: float) -> float | Tensor:
     return ((5 + length) / 6) ** strength
 
 
-@torch.no_grad()
-def greedy(
-    network: EncoderDecoder, source: Tensor, source_mask: Tensor | None, max_length: int, penalty: float = 0.0
-) -> Decoded:
-    """Return targets made of the most likely next token at each step, up to END or `max_length` tokens.
-
-    For the arguments, see `beam_search`; the length penalty changes only the scores.
-    """
-    return _greedy(network, network.begin(source, source_mask), source, max_length, penalty)
-
-
 def _greedy(network: EncoderDecoder, state: State, source: Tensor, max_length: int, penalty: float) -> Decoded:
+    """Return targets made of the most likely next token at each step, up to END or `max_length` tokens."""
     device = source.device
     running = torch.arange(len(source), device=device)  # the sources whose target has not ended
     last = torch.full((len(source), 1), START, device=device)
