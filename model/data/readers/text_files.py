@@ -179,15 +179,11 @@ def as_text(value: Any, where: str, name: str, role: str = "") -> str:
     """Return a JSON value as the text of an example; `name` is its column, for messages.
 
     Raises:
-        DataError: the value is neither a text nor a whole number, is empty, has too many digits, or cannot be stored as
-            UTF-8.
+        DataError: the value is neither a text nor a whole number, is empty, or cannot be stored as UTF-8.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise DataError(f"{where}: {name!r} is {json.dumps(value, default=str)[:40]}; must be a text or a whole number")
-    try:
-        text = str(value)
-    except ValueError as error:
-        raise DataError(f"{where}: {name!r} is a number with more digits than Python reads; correct it") from error
+    text = str(value)
     refuse_surrogates(text, f"{where}: {name!r}")
     return _filled(text, where, name, role)
 
