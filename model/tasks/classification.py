@@ -1,7 +1,7 @@
 """Classification: one label per sequence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -163,13 +163,7 @@ class Classification:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this object as a JSON-able dict; `from_dict` is the inverse."""
-        vocabulary = None if self.vocabulary is None else self.vocabulary.to_dict()
-        return {
-            "classes": list(self.classes),
-            "vocabulary": vocabulary,
-            "features": self.features,
-            "max_length": self.max_length,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Classification":

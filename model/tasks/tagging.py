@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from model.config.whole import Config
 from model.data.batches import Ragged, to_device
 from model.data.packing import Packing
-from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, numbered
+from model.data.tokens.vocabulary import SPECIAL, UNKNOWN, frequent, numbered
 from model.errors import DataError
 from model.networks.tagger import Tagger
 from model.tasks.by_example import ByExample
@@ -86,7 +86,7 @@ class Tagging:
         for form, count in forms.items():
             words[form.lower() if data.lowercase else form] += count
             endings[_ending(form, data.ending_length)] += count
-        known_words = _frequent(words, data.min_count)
+        known_words = frequent(words, data.min_count)
         if not known_words:
             raise DataError(
                 f"data.min_count: must be lower, given {data.min_count}; no word occurs so often in the training split"
@@ -94,7 +94,7 @@ class Tagging:
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),
             SPECIAL + known_words[: data.max_size],
-            SPECIAL + _frequent(endings, data.min_count),
+            SPECIAL + frequent(endings, data.min_count),
             data.lowercase,
             data.ending_length,
             data.max_length,
@@ -179,8 +179,7 @@ class Tagging:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this object as a JSON-able dict; `from_dict` is the inverse."""
-        names = ("tags", "words", "endings", "lowercase", "ending_length", "max_length")
-        return {name: getattr(self, name) for name in names}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Tagging":
@@ -192,9 +191,3 @@ class Tagging:
 def _ending(form: str, length: int) -> str:
     """Return the last letters of a word, such as `ing`, with `^` in front if the word begins with a capital letter."""
     return ("^" if form[:1].isupper() else "") + (form[-length:].lower() if length else "")
-
-
-def _frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
-    """Return the names that occur at least `min_count` times, the most frequent first, and ties in code point order."""
-    frequent = [name for name, count in counts.items() if count >= min_count]
-    return tuple(sorted(frequent, key=lambda name: (-counts[name], name)))

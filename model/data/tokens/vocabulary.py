@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from model.errors import DataError
 
 PADDING, UNKNOWN, START, END = 0, 1, 2, 3
 SPECIAL = ("<padding>", "<unknown>", "<start>", "<end>")
+# A word is a run of letters, digits and underscores, or any other character except white space.
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -23,17 +24,15 @@ def numbered(tokens: Sequence[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(tokens[len(SPECIAL) :], start=len(SPECIAL))}
 
 
-def split_words(text: str) -> list[str]:
-    """Split a text into words (runs of letters, digits and underscores) and all other characters, one by one.
-
-    White space separates words and is left out.
-    """
-    return WORD.findall(text)
+def frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
+    """Return the names that occur at least `min_count` times, the most frequent first, and ties in code point order."""
+    known = [name for name, count in counts.items() if count >= min_count]
+    return tuple(sorted(known, key=lambda name: (-counts[name], name)))
 
 
 # For each unit, the function that splits a text into tokens, and the separator that joins tokens to a text.
 UNITS: dict[str, tuple[Callable[[str], list[str]], str]] = {
-    "words": (split_words, " "),
+    "words": (WORD.findall, " "),
     "characters": (list, ""),
     "blanks": (str.split, " "),
 }
@@ -71,15 +70,13 @@ class Vocabulary:
         """
         split, _ = UNITS[unit]
         counts = Counter(token for text in texts for token in split(text.lower() if lowercase else text))
-        frequent = sorted(
-            (token for token, count in counts.items() if count >= min_count), key=lambda t: (-counts[t], t)
-        )
-        if not frequent:
+        known = frequent(counts, min_count)
+        if not known:
             raise DataError(
                 f"data.min_count: must be lower, given {min_count}; no token occurs at least "
                 f"{min_count} times in the training split"
             )
-        return cls(unit, lowercase, SPECIAL + tuple(frequent[:max_size]))
+        return cls(unit, lowercase, SPECIAL + known[:max_size])
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -114,7 +111,7 @@ class Vocabulary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the vocabulary as a JSON-able dict; `from_dict` is the inverse."""
-        return {"unit": self.unit, "lowercase": self.lowercase, "tokens": list(self.tokens)}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Vocabulary":
