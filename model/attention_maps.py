@@ -128,7 +128,7 @@ def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
         rows, columns = reading.axes[name]
         assert attention.stored_weights is not None
         # A pass calls an attention module once, or once per token.
-        heads = _heads(torch.cat(attention.stored_weights, dim=2))
+        heads = torch.cat(attention.stored_weights, dim=2)[0].double().tolist()
         yield {"name": f"{NAMES[name]} layer {place}{reading.piece}", "rows": rows, "columns": columns, "heads": heads}
 
 
@@ -142,9 +142,3 @@ def _attentions(network: nn.Module, names: Iterable[str]) -> Iterator[tuple[str,
         if body is not None:
             modules = body.source_attentions() if name == "cross" else body.attentions()
             yield from ((name, place, attention) for place, attention in enumerate(modules))
-
-
-def _heads(weights: Tensor) -> list[list[list[float]]]:
-    """Return weights (1, heads, time, keys) as nested lists of double-precision numbers; each row sums to 1."""
-    heads: list[list[list[float]]] = weights[0].double().tolist()
-    return heads

@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -29,15 +29,15 @@ def cache_folder(data_dir: str, settings: dict[str, Any], encoded_type: type) ->
 
 
 def encode_once(
-    folder: Path, types: dict[str, type], build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
+    folder: Path, names: Iterable[str], encoded_type: type, build: Callable[[], tuple[dict[str, Any], dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the result of `build`: a JSON-able dict, and the encoded splits by name.
+    """Return the result of `build`: a JSON-able dict, and the encoded splits by their `names`.
 
     If the folder exists, load the result from it; otherwise call `build`, write the folder and load the result. If the
     folder cannot be written, return the result of `build` as it is.
 
-    `types` holds the dataclass of each split. The fields of these dataclasses are tensors, JSON-able values, or further
-    dataclasses of this kind. Loaded tensors are memory-mapped; changing such a tensor does not change the files.
+    `encoded_type` is the dataclass of every split. Its fields are tensors, JSON-able values, or further dataclasses of
+    this kind. Loaded tensors are memory-mapped; changing such a tensor does not change the files.
     """
     if not folder.exists():
         values, parts = build()
@@ -46,9 +46,7 @@ def encode_once(
         except OSError:  # a training needs no cache, so a full or read-only disk must not stop it
             return values, parts
     plain = json.loads((folder / PLAIN).read_text(encoding="utf-8"))
-    return plain["values"], {
-        name: _load(value_type, name, folder, plain["fields"]) for name, value_type in types.items()
-    }
+    return plain["values"], {name: _load(encoded_type, name, folder, plain["fields"]) for name in names}
 
 
 def _fields_of(value_type: Any) -> dict[str, Any] | str:

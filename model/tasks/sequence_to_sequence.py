@@ -137,8 +137,7 @@ class SequenceToSequence:
 
     def loss(self, network: Forward, batch: PairBatch, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the summed loss of all predictions of a batch."""
-        inputs: tuple[Any, ...] = (batch.source, batch.source_mask, batch.inputs)
-        inputs = inputs if batch.target_packing is None else (*inputs, batch.target_packing)
+        inputs = (batch.source, batch.source_mask, batch.inputs, batch.target_packing)
         return token_loss(network, inputs, batch.targets, len(self.target_tokens), label_smoothing, z_loss)
 
     def measure(self, network: nn.Module, encoded: Pairs, indices: Tensor, device: torch.device) -> MeasuredPairs:

@@ -1,7 +1,7 @@
 """Trains a network as the dict of a task says, and scores a checkpoint on the test split."""
 
 import statistics
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,10 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     counted = count_resources(config, network)
     if best is None:
         return {"train_loss": progress.train_loss, **counted}
-    return {**best.metrics, **_measured(progress.curve or [best.metrics]), **counted, "best_epoch": best.epoch}
+    # Of measured values return the medians, because a single measurement depends on the load of the machine.
+    evaluations = progress.curve or [best.metrics]
+    measured = {name: statistics.median(each[name] for each in evaluations) for name in MEASURED}
+    return {**best.metrics, **measured, **counted, "best_epoch": best.epoch}
 
 
 def score_test(task: dict[str, Any]) -> dict[str, Any]:
@@ -105,11 +108,6 @@ def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, directio
     return Goal(first, DIRECTIONS[first])
 
 
-def _measured(evaluations: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of each measured value, because a single measurement depends on the load of the machine."""
-    return {name: statistics.median(each[name] for each in evaluations) for name in MEASURED}
-
-
 def _encoded(
     task_type: type[Task], config: Config[Any, Any], data_dir: str, parts: dict[str, list[int]]
 ) -> tuple[Task, Encoded, Encoded | None]:
@@ -127,7 +125,7 @@ def _encoded(
 
     settings = {"data": config.data.model_dump(), "metrics": config.metrics.model_dump(), "parts": parts}
     folder = cache_folder(data_dir, settings, task_type.encoded_type)
-    values, encoded = encode_once(folder, dict.fromkeys(present, task_type.encoded_type), build)
+    values, encoded = encode_once(folder, present, task_type.encoded_type, build)
     return task_type.from_dict(values), encoded["train"], encoded.get("validation")
 
 

@@ -138,10 +138,6 @@ class Processes:
         """
         return step % STEPS_PER_LOOK[device.type] == 0 and self.any(self.notice.has_come, device)
 
-    def end(self) -> Never:
-        """End this process because of SIGTERM."""
-        self.notice.obey()
-
     def interleaved(self, own: Sequence[_T]) -> list[_T]:
         """Return the items of all processes: item 0 of each process in the order of ranks, then item 1, and so on.
 

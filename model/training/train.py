@@ -197,7 +197,7 @@ def train(
                 raise
         if must_end:
             save()
-            processes.end()
+            processes.notice.obey()
         if resumable is not None and (must_save or (is_due and resumable.is_due)):
             save()
             saved_step = progress.step

@@ -47,7 +47,6 @@ class Update:
             torch.compiler.reset()
             self.forward = torch.compile(self.parallel)
         self.norm_before_clipping: Tensor | None = None
-        self.must_unscale = bool(config.l1 or config.clip_norm is not None) and self.scaler.is_enabled()
 
     def __call__(self, batches: list[Tensor], lr: float) -> tuple[Tensor, int]:
         """Update the weights; return the summed cross-entropy and the number of predictions.
@@ -79,7 +78,7 @@ class Update:
             if isinstance(optimizer, Muon):
                 # The scaler reads the gradients of Muon's matrices, so set them first.
                 optimizer.share_gradients()
-            if self.must_unscale:
+            if config.l1 or config.clip_norm is not None:
                 scaler.unscale_(optimizer)
         if self.penalised:
             add_l1_gradient(self.penalised, config.l1)

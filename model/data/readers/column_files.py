@@ -20,7 +20,8 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
     """
     gathered = Gathered()
     if config.format == "hub":
-        for part, table in read_splits(config, _columns(config), _as_list):
+        columns = Columns({"word": config.word_column, "tag": config.tag_column}, {"word": (), "tag": ()})
+        for part, table in read_splits(config, columns, _as_list):
             sentences = [_sentence(row, table.file.path, number) for number, row in enumerate(table.rows)]
             gathered.add(part, sentences, table.file, licence=table.licence)
     else:
@@ -70,10 +71,6 @@ def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig
             f"{path}:{line}: the {'word' if not word.strip() else 'tag'} is empty; fill it in or delete the line"
         )
     return word, tag
-
-
-def _columns(config: TaggingConfig) -> Columns:
-    return Columns({"word": config.word_column, "tag": config.tag_column}, {"word": (), "tag": ()})
 
 
 def _as_list(value: Any, where: str, name: str) -> list[str]:
