@@ -128,7 +128,7 @@ def check_tree(
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
     study, dispatch = training.study, training.dispatch
-    goal = goal_of(study)
+    goal = goal_of(study)  # type: ignore[arg-type]  # It has the fields that define the goal.
     config, seed = (tree, study.seed) if study.seed is not None else _without_seed(tree)
     config = own_part(config, _SECTIONS)
     path = ObjectivePath.of(training.objective)

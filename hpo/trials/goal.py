@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from hpo.config.goals import SCALE, bounds_of
+from hpo.config.sections import StudySection
 from hpo.trials.places import Point, place_of
 from hpo.trials.reported_values import LARGEST
 from hpo.trials.space import space
@@ -105,27 +106,6 @@ class Goal:
         """Map each limit (as text) to how far a complete trial is beyond the limit; return {} for any other trial."""
         limits = self.limits if trial.state == "complete" else ()
         return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
-
-
-class StudySection(Protocol):
-    """The fields in the section `study` of the configuration that define the goal."""
-
-    @property
-    def metric(self) -> str: ...  # noqa: D102
-    @property
-    def direction(self) -> Direction: ...  # noqa: D102
-    @property
-    def metrics(self) -> Mapping[str, Direction] | None: ...  # noqa: D102
-    @property
-    def limits(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
-    @property
-    def limits_after(self) -> Mapping[str, float | dict[str, float]] | None: ...  # noqa: D102
-    @property
-    def measured(self) -> Sequence[str] | None: ...  # noqa: D102
-    @property
-    def scales(self) -> Sequence[Mapping[str, Any]] | None: ...  # noqa: D102
-    @property
-    def score(self) -> Literal["best", "last"]: ...  # noqa: D102
 
 
 def goal_of(study: StudySection) -> Goal:
