@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
+from hpo.config.sections import conflict
 from hpo.engine.strategies.drawing.children import Breeding
 from hpo.engine.strategies.drawing.draws import draw_stratified, draw_untried
 from hpo.engine.strategies.drawing.preselection import Preselection
@@ -50,15 +50,9 @@ class EvolutionarySettings(Settings):
     @model_validator(mode="after")
     def _has_children(self) -> Self:
         if self.survivors >= self.population:
-            raise PydanticCustomError(
-                "cross_field",
-                "must leave room for children, given {survivors} survivors of {population}; lower strategy.surviving",
-                {
-                    "survivors": self.survivors,
-                    "population": self.population,
-                    "keys": ["strategy.surviving", "strategy.population"],
-                },
-            )
+            given = f"given {self.survivors} survivors of {self.population}"
+            text = f"must leave room for children, {given}; lower strategy.surviving"
+            raise conflict(text, "strategy.surviving", "strategy.population")
         return self
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from hpo.config.sections import conflict
 from hpo.engine.strategies.drawing.new_points import NewPoints
 from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.trials.history import History
@@ -41,15 +42,9 @@ class HalvingSettings(Settings):
     @model_validator(mode="after")
     def _has_rungs(self) -> Self:
         if self.min_amount >= self.max_amount:
-            raise PydanticCustomError(
-                "cross_field",
-                "must be in ascending order, given {low} and {high}; halving needs two different amounts",
-                {
-                    "low": self.min_amount,
-                    "high": self.max_amount,
-                    "keys": ["strategy.min_amount", "strategy.max_amount"],
-                },
-            )
+            given = f"given {self.min_amount} and {self.max_amount}"
+            text = f"must be in ascending order, {given}; halving needs two different amounts"
+            raise conflict(text, "strategy.min_amount", "strategy.max_amount")
         return self
 
     @property
@@ -106,16 +101,10 @@ class SuccessiveHalvingSettings(HalvingSettings):
 
     @model_validator(mode="after")
     def _drops_some(self) -> Self:
-        if self.keep is not None and self.keep >= self.first_points(self.num_halvings):
-            raise PydanticCustomError(
-                "cross_field",
-                "must be below the number of points, given {keep} of {points}; otherwise no point is dropped",
-                {
-                    "keep": self.keep,
-                    "points": self.first_points(self.num_halvings),
-                    "keys": ["strategy.keep", "strategy.points"],
-                },
-            )
+        points = self.first_points(self.num_halvings)
+        if self.keep is not None and self.keep >= points:
+            text = f"must be below the number of points, given {self.keep} of {points}; otherwise no point is dropped"
+            raise conflict(text, "strategy.keep", "strategy.points")
         return self
 
     def amounts(self, num_halvings: int) -> list[int]:

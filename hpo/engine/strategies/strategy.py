@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from hpo.config.sections import Section
 from hpo.trials.history import History
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Proposal, Trial
@@ -76,9 +76,7 @@ def next_round(trials: Iterable[Trial]) -> int:
     return max((trial.round + 1 for trial in trials), default=0)
 
 
-class Settings(BaseModel):
+class Settings(Section):
     """Base class of every strategy's settings: frozen, without unknown keys. Default values are in conf/strategy."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     name: str
