@@ -178,7 +178,7 @@ class StudySection(Section):
         return {**given, **first, "metrics": dict(metrics) if len(metrics) > 1 else None}
 
     @model_validator(mode="after")
-    def _check_choice(self) -> Self:
+    def _check_combinations(self) -> Self:
         metrics = self.metrics or {self.metric: self.direction}
         for name in metrics_of(self.choose):
             if name not in metrics:
@@ -186,44 +186,22 @@ class StudySection(Section):
         if self.metrics is not None and self.winner != "best":
             text = f"must be best with study.metrics, given {self.winner}; use study.choose to choose the winner"
             raise conflict(text, "study.winner")
-        return self
-
-    @model_validator(mode="after")
-    def _check_measured(self) -> Self:
         for name in self.measured or ():
-            if name in (self.metrics or {self.metric: self.direction}):
-                raise conflict(
-                    f"must not name metrics of the study, given {name}; leave this name out", "study.measured"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _check_target(self) -> Self:
-        names = [*(self.metrics or {self.metric: self.direction})]
+            if name in metrics:
+                text = f"must not name metrics of the study, given {name}; leave this name out"
+                raise conflict(text, "study.measured")
         given = [self.metric] if isinstance(self.target, float) else self.target
-        if given is not None and sorted(given) != sorted(names):
-            example = "{" + ", ".join(f"{name}: ..." for name in names) + "}" if self.metrics else "a number"
+        if given is not None and sorted(given) != sorted(metrics):
+            example = "{" + ", ".join(f"{name}: ..." for name in metrics) + "}" if self.metrics else "a number"
             raise conflict(f"must have a score for each metric, {example}, given {self.target}", "study.target")
-        return self
-
-    @model_validator(mode="after")
-    def _check_stop_rule(self) -> Self:
         if self.metrics is not None and self.stop_rule != "none":
             text = (
                 f"must be none with study.metrics, because a training with a poor {self.metric} may be among the best "
                 f"for another metric, given {self.stop_rule}; use split.race_after, which compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
-        return self
-
-    @model_validator(mode="after")
-    def _check_imports_fill(self) -> Self:
         if self.imports_fill is not None and self.imports is None:
             raise conflict("has no effect without study.imports; leave it out", "study.imports_fill")
-        return self
-
-    @model_validator(mode="after")
-    def _check_mirror(self) -> Self:
         if self.mirror is not None and self.storage is not None:
             text = (
                 "has no effect with study.storage, because the record is then outside of the study's folder; leave "
