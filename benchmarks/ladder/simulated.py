@@ -23,7 +23,6 @@ from benchmarks.shared.workers import Times, Workers, run
 from hpo.config.goals import SCALE
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing import expected
-from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point
 
@@ -59,7 +58,7 @@ class Losses:
 
     def clean(self, point: Point) -> float:
         """Return the loss of a point without noise, less that of the optimum at its scale."""
-        units = np.array([to_unit(d, point[d.key]) for d in self._dimensions])
+        units = np.array([d.to_unit(point[d.key]) for d in self._dimensions])
         away = units - self._best - self._moved * self._away[int(point[SCALE]) - 1]
         bowl = away**2 / (1 + 2 * np.abs(away))
         bowl[0] *= 2.5 if away[0] > 0 else 1.0

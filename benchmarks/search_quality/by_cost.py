@@ -40,7 +40,6 @@ from benchmarks.shared.tables import DATA, NMT_KEYS, learning_curves
 from benchmarks.shared.workers import Enough
 from hpo.engine.schedule.proposer import propose
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing.shift import from_unit, to_unit
 from hpo.trials.goal import Goal, finished
 from hpo.trials.history import History
 from hpo.trials.space.dimensions import Choices, Range, Values
@@ -122,12 +121,12 @@ def made_up(seed: int, misleads: bool) -> Curves:
     *ordered, choice = space.dimensions
     steepness = np.array([2.0, *np.exp(rng.uniform(np.log(0.05), np.log(0.5), len(ordered) - 1))])
     # The best is a point of the space.
-    best = np.array([to_unit(d, from_unit(d, rng.uniform(0.2, 0.8))) for d in ordered])
+    best = np.array([d.to_unit(d.from_unit(rng.uniform(0.2, 0.8))) for d in ordered])
     early = np.array([best[0] + 0.4, *rng.uniform(0.2, 0.8, len(ordered) - 1)])
     levels, moves = rng.permutation([0.0, 0.1, 0.2]), rng.permutation([0.0, -0.15, 0.15])
 
     def of(point: Point) -> tuple[Losses, Losses]:
-        units = np.array([to_unit(d, point[d.key]) for d in ordered])
+        units = np.array([d.to_unit(point[d.key]) for d in ordered])
         units[0] -= moves[place := choice.values.index(point[choice.key])]
         bowl, other = (steepness @ ((units - centre) ** 2 / (0.2 + np.abs(units - centre))) for centre in (best, early))
         own = np.random.default_rng(training_seed(seed, point_key(point), 0))

@@ -309,7 +309,6 @@ def _encoded(dimension: Dimension, point: Point) -> list[float]:
         return [0.0] * len(dimension.values) if isinstance(dimension, Choices) else [-1.0]
     value = point[dimension.key]
     if isinstance(dimension, Range):
-        assert isinstance(value, int | float)
         return [dimension.to_unit(value)]
     rank, count = rank_of(dimension, value), len(dimension.values)
     return [float(rank == k) for k in range(count)] if isinstance(dimension, Choices) else [rank / max(1, count - 1)]

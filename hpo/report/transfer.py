@@ -14,7 +14,7 @@ import numpy as np
 from hpo.config.goals import SCALE
 from hpo.config.study_config import StudyConfig
 from hpo.engine.strategies import make_strategy
-from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, from_unit, place_of, ranked_points
+from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, place_of, ranked_points
 from hpo.engine.strategies.ladder import Ladder
 from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point, Space
@@ -229,7 +229,7 @@ def value_at(dimension: Dimension, place: float) -> Any:
     if isinstance(dimension, Range) and not dimension.integer:
         low, high = dimension.low, dimension.high
         return low * (high / low) ** place if dimension.log else low + place * (high - low)
-    return from_unit(dimension, place)
+    return dimension.from_unit(place)
 
 
 def span_of(dimension: Dimension) -> float:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.style import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
 from hpo.report.formatting import escape_markup, point_text
@@ -117,7 +116,7 @@ def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> l
 
     Each value of a grid is its own bin, because a grid has few values.
     """
-    units = {trial.number: to_unit(dimension, trial.point[dimension.key]) for trial in ranked}
+    units = {trial.number: dimension.to_unit(trial.point[dimension.key]) for trial in ranked}
     low, high = min(units.values()), max(units.values())
     count = max(2, min(_MOST_BINS, round(math.sqrt(2 * len(ranked)))))
     best: dict[float, Trial] = {}

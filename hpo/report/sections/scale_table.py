@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from hpo.engine.strategies.drawing.shift import to_unit
 from hpo.formatting import format_value
 from hpo.report.formatting import point_text
 from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing, missing
@@ -119,7 +118,7 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
     trials: list[dict[Any, Trial]] = [
         {trial.point[key]: trial for trial in reversed(ranked)} for ranked in scale_results.ranked
     ]
-    values = sorted({value for of in trials for value in of}, key=lambda value: to_unit(dimension, value))
+    values = sorted({value for of in trials for value in of}, key=dimension.to_unit)
     best: list[Any] = [ranked[0].point[key] if ranked else None for ranked in scale_results.ranked]
     known = [value for value in best if value is not None]
     is_factor = all((number := reported_values.number(value)) is not None and number > 0 for value in values)

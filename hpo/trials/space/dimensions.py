@@ -84,6 +84,14 @@ class Values:
         """Return a random value; all values are equally likely."""
         return self.values[int(rng.integers(len(self.values)))]
 
+    def to_unit(self, value: Value) -> float:
+        """Return the position of a value from 0 to 1: the middle of the value's share of the axis."""
+        return (self.values.index(value) + 0.5) / len(self.values)
+
+    def from_unit(self, unit: float) -> Value:
+        """Return the value at a position. A position below 0 counts as 0, a position above 1 as 1."""
+        return self.values[min(int(min(max(unit, 0.0), 1.0) * len(self.values)), len(self.values) - 1)]
+
 
 @dataclass(frozen=True)
 class Choices(Values):
@@ -115,7 +123,7 @@ class Range:
         low, high = self.low - half, self.high + half
         return (math.log(low), math.log(high)) if self.log else (low, high)
 
-    def to_unit(self, value: float) -> float:
+    def to_unit(self, value: Any) -> float:
         """Return the position of a value as a number from 0 to 1; the scale is linear, or logarithmic with `log`.
 
         Position 0 is `low`, or `low` - 1/2 for integers. Position 1 is `high`, or `high` + 1/2 for integers.

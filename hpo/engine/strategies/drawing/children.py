@@ -51,7 +51,6 @@ class Breeding:
         result from rounding.
         """
         if isinstance(dimension, Range):
-            assert isinstance(value, int | float)
             unit = dimension.to_unit(value) + float(rng.normal(0.0, self.mutation_scale))
             # Reflect at the ends of the range: clipping would propose the end values again and again.
             return dimension.from_unit(1 - abs(1 - abs(unit) % 2))

@@ -40,10 +40,7 @@ def _around_default(dimension: Dimension) -> Dimension:
 
 
 def _column(dimension: Dimension, rng: np.random.Generator, count: int) -> list[Value]:
-    units = ((rng.permutation(count) + rng.random(count)) / count).tolist()
-    if isinstance(dimension, Range):
-        return [dimension.from_unit(unit) for unit in units]
-    return [dimension.values[int(unit * len(dimension.values))] for unit in units]
+    return [dimension.from_unit(unit) for unit in ((rng.permutation(count) + rng.random(count)) / count).tolist()]
 
 
 def window(dimension: Dimension, centre: Centre, share: float, length: int | None = None, least: int = 1) -> Dimension:

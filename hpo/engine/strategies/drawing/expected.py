@@ -5,15 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpo.engine.strategies.drawing.draws import window
-from hpo.engine.strategies.drawing.shift import (
-    LEAST_SHARE,
-    elite,
-    fit_shift,
-    from_unit,
-    place_of,
-    ranked_scales,
-    to_unit,
-)
+from hpo.engine.strategies.drawing.shift import LEAST_SHARE, elite, fit_shift, place_of, ranked_scales
 from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
@@ -42,9 +34,9 @@ class Expected:
     def is_at_edge(self, dimension: Dimension, value: Value) -> bool:
         """Return whether a value is near an end of its window, and the dimension continues beyond that end."""
         inner = next(d for d in self.space.dimensions if d.key == dimension.key)
-        low, high = (to_unit(dimension, end) for end in _ends(inner))
-        unit, edge = to_unit(dimension, value), _EDGE * (high - low)
-        first, last = (to_unit(dimension, end) for end in _ends(dimension))
+        low, high = (dimension.to_unit(end) for end in _ends(inner))
+        unit, edge = dimension.to_unit(value), _EDGE * (high - low)
+        first, last = (dimension.to_unit(end) for end in _ends(dimension))
         return (low > first and unit <= low + edge) or (high < last and unit >= high - edge)
 
 
@@ -102,7 +94,7 @@ def expect(
                 dimension, space, list(ranked.values()), [doublings[place] for place in ranked], _MOVES / span
             )
             if away:
-                point[key] = from_unit(dimension, best_place.mean + slope * away)
+                point[key] = dimension.from_unit(best_place.mean + slope * away)
             spread = (place_of(dimension, enough[-1]) or best_place).spread
             length = 2 * DEVIATIONS * math.hypot(spread, error * away)
             if before is not None and before.is_at_edge(dimension, leader[key]):

@@ -242,7 +242,4 @@ def _places(dimension: Dimension) -> dict[Value, float]:
 
 
 def _place(dimension: Dimension, places: dict[Value, float], value: Value) -> float:
-    if not isinstance(dimension, Range):
-        return places[value]
-    assert isinstance(value, int | float)
-    return dimension.to_unit(value)
+    return dimension.to_unit(value) if isinstance(dimension, Range) else places[value]

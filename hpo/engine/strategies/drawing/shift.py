@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpo.trials.ranking import leaders
-from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
+from hpo.trials.space.dimensions import Choices, Dimension
 from hpo.trials.trial import Trial
 
 EVEN = 1 / math.sqrt(12)
@@ -62,7 +62,7 @@ def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
     `best` holds these trials, the best first.
     """
     key = dimension.key
-    units = np.array([to_unit(dimension, trial.point[key]) for trial in best if key in trial.point])
+    units = np.array([dimension.to_unit(trial.point[key]) for trial in best if key in trial.point])
     if not len(units):
         return None
     weights = math.log(len(units) + 0.5) - np.log(np.arange(1, len(units) + 1))
@@ -71,22 +71,6 @@ def place_of(dimension: Dimension, best: Sequence[Trial]) -> Place | None:
     # Correct the variance for its bias. A single value does not determine the spread, so assume a uniform distribution.
     spread = math.sqrt(float(weights @ (units - mean) ** 2) * count / (count - 1)) if count > 1 else EVEN
     return Place(mean, spread, count)
-
-
-def to_unit(dimension: Dimension, value: Value) -> float:
-    """Return the position of a value in an ordered dimension, from 0 to 1."""
-    if isinstance(dimension, Range):
-        assert isinstance(value, int | float)
-        return dimension.to_unit(value)
-    return (dimension.values.index(value) + 0.5) / len(dimension.values)
-
-
-def from_unit(dimension: Dimension, unit: float) -> Value:
-    """Return the value at a position in an ordered dimension; a position outside of 0 to 1 is clipped."""
-    unit = min(max(unit, 0.0), 1.0)
-    if isinstance(dimension, Range):
-        return dimension.from_unit(unit)
-    return dimension.values[min(int(unit * len(dimension.values)), len(dimension.values) - 1)]
 
 
 # A parabola fits only near the best trials. So the fit uses the better _SHARE of the trials of each scale, at least
@@ -168,7 +152,7 @@ def fit_shift(
     away = np.array([doublings[scale] for scale in scales])
     if len(set(away.tolist())) < 2:
         return None
-    units = np.array([to_unit(dimension, trial.point[dimension.key]) for trial in trials])
+    units = np.array([dimension.to_unit(trial.point[dimension.key]) for trial in trials])
     columns = [[float(scale == one) for one in scales] for scale in sorted(set(scales))]
     columns += [column for other in others if other is not dimension for column in _columns(other, trials)]
     rest = np.array(columns).T
@@ -231,5 +215,5 @@ def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]
     key = dimension.key
     if isinstance(dimension, Choices):
         return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]
-    places = [to_unit(dimension, trial.point[key]) if key in trial.point else 0.5 for trial in trials]
+    places = [dimension.to_unit(trial.point[key]) if key in trial.point else 0.5 for trial in trials]
     return [places, [place**2 for place in places]]
