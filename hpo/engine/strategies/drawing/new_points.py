@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -26,7 +24,6 @@ _KNOWN, _SHARE, _PARENTS, _CANDIDATES, _PATIENCE = 15, 0.75, 4, 8, 20
 _ENOUGH = 6
 
 
-@dataclass(frozen=True)
 class NewPoints:
     """Draws new points for strategies that train by amounts.
 
@@ -41,15 +38,17 @@ class NewPoints:
     random. Unlike BOHB, it uses evolutionary children and a kernel over ranks instead of density estimates.
     """
 
-    space: Space
-    is_learned: bool
+    def __init__(self, space: Space, is_learned: bool) -> None:
+        self._space, self._is_learned = space, is_learned
+        self._rungs, self._breeding = _Rungs(), Breeding(space)
+        self._preselection = Preselection(space, penalizes_pending=True)
 
     def draw(self, known: History, pending: Sequence[Trial], rng: np.random.Generator, count: int) -> list[Point]:
         """Return up to `count` untried points; fewer in the cases of `draw_untried`."""
         best = self._rungs
         best.read(known)
-        if not self.is_learned or best.num_points < _KNOWN:
-            return draw_untried(self.space, rng, known.tried(pending), count)
+        if not self._is_learned or best.num_points < _KNOWN:
+            return draw_untried(self._space, rng, known.tried(pending), count)
         parents, near = [trial.point for trial in islice(best.furthest(), _PARENTS)], best.latest_of_highest()
 
         def breed() -> Point:
@@ -60,27 +59,15 @@ class NewPoints:
         while len(drawn) < count:
             tried = known.tried([*pending, *drawn])
             if rng.random() < _SHARE:
-                points = draw_untried(self.space, rng, tried, _CANDIDATES, breed, _PATIENCE)
+                points = draw_untried(self._space, rng, tried, _CANDIDATES, breed, _PATIENCE)
                 if len(points) > 1:
                     points = self._preselection.most_promising(near, [*new, *drawn], points, 1)
             else:
-                points = draw_untried(self.space, rng, tried, 1)
+                points = draw_untried(self._space, rng, tried, 1)
             if not points:
                 break
             drawn += [Trial(len(known) + len(pending) + len(drawn), 0, point) for point in points]
         return [trial.point for trial in drawn]
-
-    @cached_property
-    def _rungs(self) -> "_Rungs":
-        return _Rungs()
-
-    @cached_property
-    def _breeding(self) -> Breeding:
-        return Breeding(self.space)
-
-    @cached_property
-    def _preselection(self) -> Preselection:
-        return Preselection(self.space, penalizes_pending=True)
 
 
 class _Rungs(Reader):
