@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from hpo.engine.strategies.drawing.draws import draw_untried
@@ -115,18 +114,15 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value of a dimension at the position `share` of the dimension's axis; 0 <= `share` < 1.
+    """Return the value at the position `share` (0 <= `share` < 1) of a dimension's axis.
 
     All listed values have equal parts of the axis. On a linear scale, all whole numbers of a range have equal parts.
     """
     if not isinstance(dimension, Range):
-        return dimension.values[int(share * len(dimension.values))]
-    margin = 0.5 if dimension.integer else 0.0
-    low, high = dimension.low - margin, dimension.high + margin
-    if dimension.log:
-        value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
-    else:
-        value = low + share * (high - low)
-    if dimension.integer:
-        return int(min(max(round(value) if dimension.log else math.floor(value + 0.5), dimension.low), dimension.high))
-    return float(np.clip(value, dimension.low, np.nextafter(dimension.high, dimension.low)))
+        return dimension.from_unit(share)
+    if dimension.integer and not dimension.log:
+        # `from_unit` would round halves to even numbers and so give them larger parts of the axis.
+        return int(min(math.floor(dimension.low + share * (dimension.high - dimension.low + 1)), dimension.high))
+    value = dimension.from_unit(share)
+    # The upper end of a range of real numbers is at position 1, so no share gives it, not even by rounding.
+    return value if dimension.integer else min(value, math.nextafter(dimension.high, dimension.low))

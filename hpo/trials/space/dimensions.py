@@ -131,7 +131,7 @@ class Range:
         low, high = self._bounds()
         return ((math.log(value) if self.log else value) - low) / (high - low) if high > low else 0.5
 
-    def from_unit(self, unit: float) -> Value:
+    def from_unit(self, unit: float) -> int | float:
         """Return the value at a position (see `to_unit`). A position below 0 counts as 0, a position above 1 as 1."""
         low, high = self._bounds()
         value = low + min(max(unit, 0.0), 1.0) * (high - low)

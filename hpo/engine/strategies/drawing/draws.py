@@ -72,8 +72,6 @@ def _range_window(dimension: Range, centre: Centre, share: float) -> Dimension:
     unit = dimension.to_unit(centre) if isinstance(centre, int | float) else 0.5
     unit = min(max(unit, half), 1 - half)
     low, high = dimension.from_unit(unit - half), dimension.from_unit(unit + half)
-    assert isinstance(low, int | float)
-    assert isinstance(high, int | float)
     return replace(dimension, low=low, high=high)
 
 
