@@ -240,7 +240,6 @@ class Asha:
     Example: min_amount 1, max_amount 9, eta 3: as soon as three points are trained to 1, the best one is trained to 3.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 5
 
     settings: AshaSettings

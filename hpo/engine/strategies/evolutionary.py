@@ -86,7 +86,6 @@ class Evolutionary:
     again, the best 2 points produce 8 candidates, and one of these is trained.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 2
 
     settings: EvolutionarySettings

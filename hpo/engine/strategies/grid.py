@@ -38,7 +38,6 @@ class GridSearch:
     is (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: GridSettings

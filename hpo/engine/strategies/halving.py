@@ -150,7 +150,6 @@ class SuccessiveHalving:
     epochs, and the best one for 6 more.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 5
 
     settings: HalvingSettings

@@ -112,7 +112,6 @@ class Ladder:
     the second, then 1 at the target.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: LadderSettings

@@ -59,7 +59,6 @@ class OptunaModel:
     Example: TPE with startup 10 proposes ten random points, then one point at a time from its model.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: TpeSettings | GpSettings | CmaEsSettings

@@ -47,7 +47,6 @@ class QuasiRandom:
     unscrambled Sobol' sequence has the lowest value of both dimensions; the second point has the third value and 0.5.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: QmcSettings

@@ -32,7 +32,6 @@ class RandomSearch:
     Example: over `num_layers` in 1, 2, 3, the search tries the three values in a random order and ends.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: RandomSettings

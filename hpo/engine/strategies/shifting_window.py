@@ -88,7 +88,6 @@ class ShiftingWindow:
     32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, the next window is 64, 128, 256.
     """
 
-    # Increase it when the same settings, history and seed would give other points.
     REVISION: ClassVar[int] = 1
 
     settings: ShiftingWindowSettings
