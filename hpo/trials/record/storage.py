@@ -3,8 +3,8 @@
 import functools
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -183,9 +183,16 @@ def _open(study: Stored) -> _Opened:
 
 
 def _read(rows: OptunaRows, study: Stored) -> Record:
-    """Return the record that these rows hold; raise DamagedRecordError if the rows are damaged."""
-    with name_damage(rows):
+    """Return the record of these rows; any error becomes DamagedRecordError, or StudyError if the record is locked."""
+    try:
         return Record(rows, study.goal, study.layout)
+    except DamagedRecordError:
+        raise
+    except Exception as error:
+        # A damaged file can cause errors of any type.
+        if _is_locked(error):
+            raise StudyError(f"record: {rows.address} is locked by another process; end that process first") from error
+        raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
@@ -221,20 +228,6 @@ def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
         raise DamagedRecordError(
             f"{rows.address} is an older copy, or has lost rows: it holds {number} of {mark.rows} rows"
         )
-
-
-@contextmanager
-def name_damage(rows: OptunaRows) -> Iterator[None]:
-    """Turn any error into DamagedRecordError, or into StudyError if another process has locked the record."""
-    try:
-        yield
-    except DamagedRecordError:
-        raise
-    except Exception as error:
-        # A damaged file can cause errors of any type.
-        if _is_locked(error):
-            raise StudyError(f"record: {rows.address} is locked by another process; end that process first") from error
-        raise DamagedRecordError(f"{rows.address} is damaged: {first_line(error)}") from error
 
 
 def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
