@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpo.report.part import Absent
-from hpo.trials.space.dimensions import Choices, Dimension, Range, Value
+from hpo.trials.space.dimensions import Choices, Dimension, Range, rank_of
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Direction, Trial, loss_sign
 
@@ -128,7 +128,7 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     each value that occurs in `values`, and one cell for all other values. The size of that cell is their number.
     """
     if not isinstance(dimension, Range):
-        occur, places = np.unique([rank_of(dimension, value) for value in values], return_inverse=True)
+        occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)
         return places, np.append(np.ones(len(occur)), len(dimension.values) - len(occur))
     low, high, numbers = (np.log(n) if dimension.log else n for n in (dimension.low, dimension.high, np.array(values)))
     num_places = _MOST_PLACES
@@ -231,13 +231,6 @@ def too_few(number: int) -> Absent:
     return Absent(f"it takes {FEWEST} complete trials to say anything; there are {number}")
 
 
-def rank_of(dimension: Dimension, value: Value) -> int:
-    """Return the index of a value of a finite dimension; true and 1 are different values."""
-    return next(
-        k for k, v in enumerate(dimension.values) if v == value and isinstance(v, bool) == isinstance(value, bool)
-    )
-
-
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
     """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
@@ -310,5 +303,5 @@ def _encoded(dimension: Dimension, point: Point) -> list[float]:
     value = point[dimension.key]
     if isinstance(dimension, Range):
         return [dimension.to_unit(value)]
-    rank, count = rank_of(dimension, value), len(dimension.values)
+    rank, count = rank_of(dimension.values, value), len(dimension.values)
     return [float(rank == k) for k in range(count)] if isinstance(dimension, Choices) else [rank / max(1, count - 1)]

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.trials.history import History
-from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.space.dimensions import Dimension, Range, Value, rank_of
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Trial
 
@@ -240,11 +240,7 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 def encoded(dimension: Dimension, value: Value) -> Value:
     """Return the parameter that stands for a value in the sampler; the inverse of `decoded`."""
-    if isinstance(dimension, Range):
-        return value
-    # Compare the types, too: True equals 1 in Python, and a dimension may have both as values.
-    kinds = [(isinstance(v, bool), v) for v in dimension.values]
-    return kinds.index((isinstance(value, bool), value))
+    return value if isinstance(dimension, Range) else rank_of(dimension.values, value)
 
 
 def decoded(dimension: Dimension, parameter: Any) -> Value:

@@ -9,10 +9,9 @@ import numpy as np
 from hpo.report.figures.axes import clip, short, texts, values_of
 from hpo.report.figures.style import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
 from hpo.report.formatting import escape_markup
-from hpo.report.importance import rank_of
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
-from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.space.dimensions import Dimension, Range, rank_of
 from hpo.trials.trial import Trial
 
 _MOST, _MOST_AXES = 150, 10
@@ -87,7 +86,7 @@ def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
         return _number_axis(trials, values, dimension.log)
-    ranks = {number: rank_of(dimension, value) for number, value in values.items()}
+    ranks = {number: rank_of(dimension.values, value) for number, value in values.items()}
     used = sorted(set(ranks.values()))
     names = [texts(dimension)[rank] for rank in used]
     if len(values) < len(trials):

@@ -9,11 +9,10 @@ import numpy as np
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.style import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
 from hpo.report.formatting import escape_markup, point_text
-from hpo.report.importance import rank_of
 from hpo.report.part import Absent
 from hpo.report.subject import Subject
 from hpo.report.transfer import ScaleResults
-from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.space.dimensions import Dimension, Range, rank_of
 from hpo.trials.trial import Trial, loss_of
 
 _COLUMNS, _MOST_PANELS, _ROOM = 3, 12, 110
@@ -108,7 +107,7 @@ def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str,
 def _x(dimension: Dimension, trial: Trial) -> Any:
     """Return a trial's position on the axis: its value if the dimension is a range, otherwise the rank of its value."""
     value = trial.point[dimension.key]
-    return value if isinstance(dimension, Range) else rank_of(dimension, value)
+    return value if isinstance(dimension, Range) else rank_of(dimension.values, value)
 
 
 def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> list[Trial]:

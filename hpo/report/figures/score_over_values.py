@@ -10,10 +10,10 @@ from typing import Any
 from hpo.report.figures.axes import axis_of, clip, leave_out_far, texts, values_of
 from hpo.report.figures.style import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
 from hpo.report.formatting import escape_markup
-from hpo.report.importance import FEWEST, rank_of, too_few
+from hpo.report.importance import FEWEST, too_few
 from hpo.report.part import Absent
 from hpo.report.subject import Subject, score_of
-from hpo.trials.space.dimensions import Dimension, Range
+from hpo.trials.space.dimensions import Dimension, Range, rank_of
 from hpo.trials.trial import Trial
 
 # A cell of a map is a pair of values. Values of ranges are rounded to steps, because otherwise 1,000 trials would have
@@ -101,7 +101,7 @@ def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
     """Return the trials' positions by trial number: ranks for a finite dimension, rounded values for a range."""
     values = values_of(dimension, trials)
     if not isinstance(dimension, Range):
-        return {number: rank_of(dimension, value) for number, value in values.items()}
+        return {number: rank_of(dimension.values, value) for number, value in values.items()}
     units = {number: round(dimension.to_unit(value) * _STEPS) / _STEPS for number, value in values.items()}
     return {number: dimension.from_unit(unit) for number, unit in units.items()}
 
@@ -143,7 +143,7 @@ def draw_slices(subject: Subject) -> Drawn | Absent:
         trials = [trial for trial in drawn if trial.number in x]
         if not isinstance(dimension, Range):
             names = [escape_markup(text) for text in texts(dimension)]
-            x = {number: names[rank_of(dimension, value)] for number, value in x.items()}
+            x = {number: names[rank_of(dimension.values, value)] for number, value in x.items()}
         hover = "%{y} at %{x}<extra>trial %{customdata}</extra>"
         add_dots_and_star(figure, subject, trials, x, scores, hover, _DOTS, **at)
         figure.update_xaxes(axis_of(dimension, _ROOM // columns, list(x.values()), has_names=True), **at)

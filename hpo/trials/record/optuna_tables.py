@@ -18,6 +18,7 @@ from optuna.trial import TrialState
 from sqlalchemy import Engine, MetaData, Table, bindparam, case, delete, insert, literal, select, update
 from sqlalchemy.exc import InvalidRequestError
 
+from hpo.trials.space.dimensions import rank_of
 from hpo.trials.space.space import Point
 
 COLUMNS = {
@@ -149,9 +150,7 @@ def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
 def _internal(kind: BaseDistribution, value: Any) -> float:
     if isinstance(kind, CategoricalDistribution):
         # Do not use `to_internal_repr` here: it confuses false with 0, and true with 1.
-        return next(
-            i for i, v in enumerate(kind.choices) if v == value and isinstance(v, bool) == isinstance(value, bool)
-        )
+        return rank_of(kind.choices, value)
     return kind.to_internal_repr(value)
 
 

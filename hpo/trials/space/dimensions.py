@@ -162,6 +162,11 @@ def allows(dimension: Dimension, value: Value) -> bool:
     return dimension.low <= float(value) <= dimension.high and (not dimension.integer or value == int(value))
 
 
+def rank_of(values: Sequence[Value], value: Value) -> int:
+    """Return the index of a value in a list that contains it; true and 1 are different values."""
+    return next(k for k, v in enumerate(values) if v == value and isinstance(v, bool) == isinstance(value, bool))
+
+
 def canonical(dimension: Dimension, value: Any) -> Value:
     """Return an allowed value with the type that the dimension uses: 1 becomes 1.0 in a range of floats.
 
@@ -169,7 +174,7 @@ def canonical(dimension: Dimension, value: Any) -> Value:
     """
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)
-    return next(v for v in dimension.values if v == value and isinstance(v, bool) == isinstance(value, bool))
+    return dimension.values[rank_of(dimension.values, value)]
 
 
 def to_stored(value: Value) -> int | float | str | bool | None:

@@ -11,10 +11,10 @@ from optuna.distributions import CategoricalDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.report.figures.importance import draw_importance
-from hpo.report.importance import importances, rank_of, shapley_values
+from hpo.report.importance import importances, shapley_values
 from hpo.report.part import Absent
 from hpo.trials.record.rows import distribution
-from hpo.trials.space.dimensions import Range
+from hpo.trials.space.dimensions import Range, rank_of
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.report.made_up import SPACE, subject, trial
 
@@ -67,7 +67,7 @@ def test_the_shares_are_optunas_for_every_kind_of_dimension_and_with_ties(count,
     for each in trials:
         # Optuna takes True for 1.
         ranges = {key for key in each.point if isinstance(EVERY_KIND[key], Range)}
-        params = {key: v if key in ranges else rank_of(EVERY_KIND[key], v) for key, v in each.point.items()}
+        params = {key: v if key in ranges else rank_of(EVERY_KIND[key].values, v) for key, v in each.point.items()}
         there = {key: kinds[key] for key in params}
         study.add_trial(optuna.trial.create_trial(params=params, distributions=there, value=each.score))
     evaluator = PedAnovaImportanceEvaluator(target_quantile=max(0.1, 5 / count))
