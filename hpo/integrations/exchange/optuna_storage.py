@@ -58,7 +58,7 @@ def export_study(source: Stored, run: StudyRun, target_url: str, target_name: st
         StudyError: a storage cannot be opened, or the target has a study `target_name`.
     """
     original = _load(source.url, source.name)
-    storage = _open_target(target_url)
+    storage = _open(target_url, is_new=True)
     try:
         target = optuna.create_study(storage=storage, study_name=target_name, directions=original.directions)
     except optuna.exceptions.DuplicatedStudyError as error:
@@ -192,15 +192,17 @@ def _numbers(trial: FrozenTrial) -> dict[str, float]:
     return {name: float(value) for name, value in numbers(trial.user_attrs).items() if name not in own}
 
 
-def _open_target(url: str) -> optuna.storages.BaseStorage:
-    """Open the storage of a copy; create its file if it does not exist."""
+def _open(url: str, is_new: bool = False) -> optuna.storages.BaseStorage:
+    """Open a storage. If its file does not exist, create the file if `is_new`, else raise StudyError."""
+    shown = hide_secrets(url, {})
     if "://" not in url:
-        raise StudyError(
-            f"optuna: must be the address of a storage, given {hide_secrets(url, {})}; write {_address_of(Path(url))}"
-        )
-    if url.startswith(_JOURNAL):
-        return _open_journal(Path(url.removeprefix(_JOURNAL)).expanduser())
-    return open_storage(url, "optuna")
+        raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
+    journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
+    path = journal or sqlite_path(url)
+    if not is_new and path is not None and not path.is_file():
+        # Opening the storage would create the file.
+        raise StudyError(f"{shown}: there is no file {path}")
+    return open_storage(url, "optuna") if journal is None else _open_journal(journal)
 
 
 def _open_journal(path: Path) -> optuna.storages.JournalStorage:
@@ -228,15 +230,7 @@ def _address_of(path: Path) -> str:
 
 
 def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna.Study:
-    shown = hide_secrets(url, {})
-    journal = Path(url.removeprefix(_JOURNAL)).expanduser() if url.startswith(_JOURNAL) else None
-    if "://" not in url:
-        raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
-    path = journal or sqlite_path(url)
-    if path is not None and not path.is_file():
-        # Opening the storage would create the file.
-        raise StudyError(f"{shown}: there is no file {path}")
-    storage = open_storage(url, "optuna") if journal is None else _open_journal(journal)
+    storage, shown = _open(url), hide_secrets(url, {})
     names = optuna.get_all_study_names(storage)
     there_are = f"the studies are {', '.join(names)}" if names else "the storage has no study"
     if name is None and len(names) != 1:
