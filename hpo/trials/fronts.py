@@ -189,12 +189,3 @@ def weighted(losses: Array, weights: Array) -> Array:
     units = scaled(losses, scale) * weights
     one: Array = np.maximum.reduce(units.T) + 0.05 * np.add.reduce(units.T)
     return one
-
-
-def draw_weights(rng: np.random.Generator, num_metrics: int) -> Array:
-    """Return random weights, one per metric, that add up to 1.
-
-    The weights are uniformly distributed. The published algorithm ParEGO draws its weights from a grid instead.
-    """
-    weights: Array = rng.dirichlet(np.ones(num_metrics))
-    return weights

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpo.trials.fronts import Array, draw_weights, weighted
+from hpo.trials.fronts import Array, weighted
 from hpo.trials.ranking import Gains, Ranking, front, leaders
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
@@ -86,12 +86,13 @@ class History(Sequence[Trial]):
         return [self._log.trials[place] for place in self._log.ranking.first(count, self._length, weights)]
 
     def draw_weights(self, rng: np.random.Generator) -> Weights:
-        """Return random weights of the metrics; None if there is only one metric.
+        """Return random weights of the metrics, uniformly distributed with sum 1; None if there is only one metric.
 
         With new weights each time, a strategy that follows the best trial covers the whole front. The weights come from
-        a separate random stream, so that drawing weights does not change the random numbers of `rng`.
+        a separate random stream, so that drawing weights does not change the random numbers of `rng`. The published
+        algorithm ParEGO draws its weights from a grid instead.
         """
-        return draw_weights(rng.spawn(1)[0], self.num_metrics) if self.num_metrics > 1 else None
+        return rng.spawn(1)[0].dirichlet(np.ones(self.num_metrics)) if self.num_metrics > 1 else None
 
     def losses(self, weights: Weights) -> list[float]:
         """Return one loss per trial, in the order of the history.
