@@ -326,7 +326,8 @@ class _Search:
         else:
             begun = [key for key in (*self._running, *self._waiting) if key.trial == request.trial]
             ended: dict[int, int | None] = dict.fromkeys(self._record.trial(request.trial).outcomes)
-            points = ended | {key.task: self._num_points(key) for key in begun}
+            reports = {key: running.reports for key, running in self._running.items()}
+            points = ended | {key.task: len(reports.get(key, ())) for key in begun}
             self._write(replace(recorded, do="stop_trial", trial=request.trial, points=points))
             self._stopped[request.trial] = points
             for key in begun:
@@ -346,9 +347,6 @@ class _Search:
         outcome = running.stopped_by_user(self._record.goal, self._dispatcher.now, worker)
         # The clock may have passed the task's last report already, so the task ends one unit after that report.
         self._scheduler.take(TaskReport(running.task, outcome=outcome, is_lost=True))
-
-    def _num_points(self, key: Key) -> int:
-        return len(self._running[key].reports) if key in self._running else 0
 
 
 def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None = None) -> bool:

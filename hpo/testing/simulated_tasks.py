@@ -370,11 +370,8 @@ def facts(record: Record) -> list[tuple[Any, ...]]:
     return [
         (
             *(t.number, t.round, t.learned, t.key, t.amount, t.continues, t.retry_of),
-            *(t.cost, t.state, t.score, t.total_cost, _curves(t)),
+            *(t.cost, t.state, t.score, t.total_cost),
+            [list(outcome.curve) for _, outcome in sorted(t.outcomes.items())],
         )
         for t in record.trials()
     ]
-
-
-def _curves(trial: Trial) -> list[Any]:
-    return [list(outcome.curve) for _, outcome in sorted(trial.outcomes.items())]

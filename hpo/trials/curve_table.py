@@ -1,6 +1,6 @@
 """The table of all learning curves, curves.csv."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from hpo.trials.trial import TaskLayout, Trial
@@ -24,13 +24,9 @@ def curves_table(trials: Iterable[Trial], layout: TaskLayout) -> "pd.DataFrame":
             task = {"trial": trial.number, "fold": layout.fold(index)}
             if layout.repeats > 1:
                 task["repeat"] = layout.repeat(index)
-            rows += [
-                {**task, **{_column(name, task): value for name, value in point.items()}} for point in outcome.curve
-            ]
+            for point in outcome.curve:
+                reported = {f"metric.{name}" if name in task else name: value for name, value in point.items()}
+                rows.append({**task, **reported})
     import pandas as pd  # Half a second to load, and few callers need it.
 
     return pd.DataFrame(rows, dtype=object) if rows else pd.DataFrame(columns=["trial", "fold"], dtype=object)
-
-
-def _column(name: str, taken: Collection[str]) -> str:
-    return f"metric.{name}" if name in taken else name

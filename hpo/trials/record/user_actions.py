@@ -52,8 +52,10 @@ class UserAction:
     def __str__(self) -> str:
         """Return one line for people: `ada stops trial 7`."""
         who, request = self.by or "another program", self.request
+        if isinstance(request, Add) and request.retry_of is not None:
+            return f"{who} retries trial {request.retry_of}"
         if isinstance(request, Add):
-            return f"{who} {_added(request)}"
+            return f"{who} adds a point: {short_text(request.point)}"
         if isinstance(request, End):
             return f"a callback of {who} ends the search"
         if isinstance(request, Stop):
@@ -61,10 +63,6 @@ class UserAction:
         trials = f"{request.trials} trials" if request.trials else ""
         minutes = f"{request.minutes:g} minutes" if request.minutes else ""
         return f"{who} raises the budget to {' and '.join(filter(None, (trials, minutes)))}"
-
-
-def _added(add: Add) -> str:
-    return f"adds a point: {short_text(add.point)}" if add.retry_of is None else f"retries trial {add.retry_of}"
 
 
 @dataclass(frozen=True)

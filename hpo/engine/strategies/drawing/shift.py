@@ -141,9 +141,8 @@ def fit_shift(
 
     Source: Bates & Watts 1988, "Nonlinear regression analysis and its applications", section 6.1.
     """
-    near = [
-        _near_best([t for t in those if dimension.key in t.point and t.amount == those[0].amount]) for those in ranked
-    ]
+    comparable = [[t for t in those if dimension.key in t.point and t.amount == those[0].amount] for those in ranked]
+    near = [elite(those, _SHARE, _LEAST)[:_MOST] for those in comparable]
     behind = [trial.loss - those[0].loss for those in near for trial in those[1:]]
     most = _FAR * float(np.median(behind)) if behind else 0.0
     near = [[trial for trial in those if trial.loss - those[0].loss <= most] for those in near]
@@ -172,10 +171,6 @@ def fit_shift(
     is_bounded = near_best.min() > slopes[0] and near_best.max() < slopes[-1]
     moves = low > 0 or high < 0
     return Shift(slope, low, high, bool((moves and is_bounded) or allowed < _UNKNOWN))
-
-
-def _near_best(ranked: Sequence[Trial]) -> Sequence[Trial]:
-    return ranked[: min(_MOST, max(_LEAST, math.ceil(_SHARE * len(ranked))))]
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
