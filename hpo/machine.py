@@ -130,17 +130,12 @@ def free_and_total() -> tuple[int, int]:
     return min(machine.available, int(limit) - int(used) + (int(cached[1]) if cached else 0)), int(limit)
 
 
-def resident_bytes() -> int:
-    """Return the resident memory of this process in bytes."""
+def describe_memory() -> str:
+    """Return a text with the memory that this process uses, and the memory that is available."""
     import psutil
 
-    return int(psutil.Process().memory_info().rss)
-
-
-def describe_memory(held_bytes: int) -> str:
-    """Return a text with the memory that a process used, and the memory that is available now."""
-    free, total = free_and_total()
-    return f"it held {held_bytes / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
+    held, (free, total) = psutil.Process().memory_info().rss, free_and_total()
+    return f"it held {held / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 
 
 def _of_container(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from hpo.config.secrets import excerpt, make_writable, values_of
 from hpo.errors import HpoError, MachineError, is_interruption, text_of
 from hpo.files import links_out
-from hpo.machine import describe_memory, machine_fault, resident_bytes
+from hpo.machine import describe_memory, machine_fault
 from hpo.trials import reported_values
 from hpo.trials.places import Point, place_of, reached
 from hpo.trials.trial import Outcome, loss_of
@@ -291,7 +291,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
     text = _argparse_message(error) or text_of(error).strip()
     if isinstance(error, MemoryError) and "were free" not in text:
         # The text of a MemoryError is usually empty.
-        text = f"{text or 'out of memory'}; {describe_memory(resident_bytes())}"
+        text = f"{text or 'out of memory'}; {describe_memory()}"
     if text and _explains_itself(error):
         return excerpt(text, values, _LONGEST_LINE)
     name = f"{type(error).__name__}{_location(error)}"
