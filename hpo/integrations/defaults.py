@@ -31,8 +31,9 @@ def default_strategy(
         HpoError: the strategy is unknown or trains some points only partly, or a setting or a dimension is not valid.
     """
     settings = strategy_settings({**(settings or {}), "name": name})
-    if settings["name"] in BY_AMOUNT or settings["name"] == "ladder":
-        whole = ", ".join(each for each in STRATEGIES if each not in BY_AMOUNT and each != "ladder")
+    partly = (*BY_AMOUNT, "ladder")
+    if settings["name"] in partly:
+        whole = ", ".join(each for each in STRATEGIES if each not in partly)
         raise ConfigError(
             f"strategy: must be one that fully trains every point ({whole}), given '{name}', which works only in `hpo "
             "search`; to stop trainings early, use a scheduler or pruner of the library that runs the trials"
@@ -59,13 +60,8 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
     return points
 
 
-def with_score(trial: Trial, score: Any, direction: Direction) -> Trial:
-    """Return the trial with its score. If the score is not a finite Python or NumPy number, the trial is failed."""
-    return with_scores(trial, [score], [direction])
-
-
 def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
-    """Return the trial with its scores; if a score is missing or not finite, the trial counts as failed."""
+    """Return the trial with its scores; the trial is failed unless all scores are finite Python or NumPy numbers."""
     checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
     given = [float(score) for score in checked if score is not None]
     if len(given) < len(directions):

@@ -13,7 +13,7 @@ from ray.tune.utils import flatten_dict
 from hpo.config.keys import replaced
 from hpo.engine.strategies import Strategy
 from hpo.errors import ConfigError, SpaceError
-from hpo.integrations.defaults import next_points, with_score
+from hpo.integrations.defaults import next_points, with_scores
 from hpo.trials.history import History
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Trial
@@ -152,7 +152,7 @@ class StrategySearcher(Searcher):
             self._history = self._history.extended([self._finished(trial, None if error else score)])
 
     def _finished(self, trial: Trial, score: Any) -> Trial:
-        return with_score(trial, score, "maximize" if self.mode == "max" else "minimize")
+        return with_scores(trial, [score], ["maximize" if self.mode == "max" else "minimize"])
 
     def save(self, checkpoint_path: str) -> None:
         """Write the state as JSON; Tune calls this method during the run."""

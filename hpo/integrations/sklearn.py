@@ -17,7 +17,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags
 
 from hpo.errors import ConfigError
-from hpo.integrations.defaults import default_strategy, next_points, with_score
+from hpo.integrations.defaults import default_strategy, next_points, with_scores
 from hpo.trials.history import History
 from hpo.trials.space.space import Point
 from hpo.trials.space.written import write_out
@@ -117,7 +117,7 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             number = known[-1].round + 1 if known else 0
             opened = [Trial(len(known) + place, number, point) for place, point in enumerate(points)]
             known = known.extended(
-                with_score(trial, score if self._is_fitted(fits, trial.number) else None, "maximize")
+                with_scores(trial, [score if self._is_fitted(fits, trial.number) else None], ["maximize"])
                 for trial, score in zip(opened, scores, strict=True)
             )
         if fits:
