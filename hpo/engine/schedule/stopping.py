@@ -170,11 +170,12 @@ class StopRule:
 class Medians:
     """For each place on the learning curve, the median of the best scores that the added trials had reached there.
 
-    The method `learn` adds trials. Each combination of task index and amount of training has separate medians.
+    The method `learn` adds trials. Each combination of task index and amount of training has separate medians. For
+    `after`, see `StopRule`.
     """
 
     def __init__(self, rule: StopRule) -> None:
-        self._rule = rule
+        self.after, self._goal = rule.after, rule.goal
         self._by_task: dict[tuple[int | None, int, int], _BestByPlace] = {}
         # The best loss of each training, by trial and task; a training that continues it starts with this best loss.
         self._best: dict[tuple[int | None, int], float] = {}
@@ -193,18 +194,13 @@ class Medians:
 
     def limits(self, trial: Trial, index: int) -> Sequence[tuple[float, float]]:
         """Return the places at which a training is compared, each with the median score that it must reach there."""
-        known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._rule.goal.direction)
+        known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._goal.direction)
         medians = known.medians() if known else ()
         # A median is infinite if half of the trainings have no score yet at this place.
         return [(place, sign * loss) for place, loss in medians if not math.isinf(loss)]
 
-    @property
-    def after(self) -> int:
-        """The least number of points that a training reports before it can be stopped."""
-        return self._rule.after
-
     def _loss(self, point: Mapping[str, Any]) -> float:
-        goal = self._rule.goal
+        goal = self._goal
         return loss_of(point[goal.metric], goal.direction) if goal.metric in point else math.inf
 
 
