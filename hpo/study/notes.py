@@ -152,7 +152,7 @@ class Notes:
     def finalist_outcome(self, trial: int, index: int) -> Outcome | None:
         """Return the outcome of a finalist's task on a fresh seed; None if the task has no outcome yet."""
         noted = self._record.read_note(_finalist(trial, index))
-        return None if noted is None else Outcome.from_dict(noted)
+        return None if noted is None else Outcome(**noted)
 
     def write_finalist_outcome(self, trial: int, index: int, outcome: Outcome) -> None:
         """Write the outcome of a finalist's task on a fresh seed."""
@@ -163,7 +163,7 @@ class Notes:
         """The outcomes of the full trainings that followed the search, by trial number and task index."""
         outcomes = defaultdict[int, dict[int, FullOutcome]](dict)
         for each in self._full:
-            full = FullOutcome(each["trained"], Outcome.from_dict(each["outcome"]))
+            full = FullOutcome(each["trained"], Outcome(**each["outcome"]))
             outcomes[each["trial"]][each["index"]] = full
         return outcomes
 

@@ -59,14 +59,9 @@ class Outcome:
         return self.metrics.get(PARAMETERS)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as a JSON-able dict, which `from_dict` can read."""
+        """Return the outcome as a JSON-able dict; `Outcome(**values)` reads it."""
         # `dataclasses.asdict` copies deeply, which would take a third of a study's time.
         return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build an outcome from a dict that `to_dict` returned."""
-        return cls(**values)
 
 
 @dataclass(frozen=True)

@@ -377,7 +377,7 @@ class Record:
 
     def _trial(self, number: int, point: Point, state: State, attributes: Mapping[str, Any]) -> Trial:
         names = {self.layout.name(index): index for index in range(self.layout.size)}
-        outcomes = {names[name]: Outcome.from_dict(attributes[name]) for name in names if name in attributes}
+        outcomes = {names[name]: Outcome(**attributes[name]) for name in names if name in attributes}
         for name, index in names.items():
             if (host := attributes.get(f"{name}{_HOST}")) is not None:
                 self.hosts[number, index] = Host(**host)

@@ -165,7 +165,7 @@ class Child:
                 yield self._died(call, out_of_step=True)
                 return
             if "outcome" in message:
-                message["outcome"] = Outcome.from_dict(message["outcome"])
+                message["outcome"] = Outcome(**message["outcome"])
             yield message
             if not LAST_MESSAGES.isdisjoint(message):
                 return
