@@ -283,6 +283,6 @@ def _metric_name(given: Any) -> str:
 
     Digits, blanks and punctuation at the end are removed. If nothing is left, return `score`.
     """
-    names = [str(name) for name in given or ()] if isinstance(given, Sequence | None) else [str(given)]
-    names = [given] if isinstance(given, str) else names
+    is_single = isinstance(given, str) or not isinstance(given, Sequence | None)
+    names = [str(given)] if is_single else [str(name) for name in given or ()]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths
