@@ -185,9 +185,18 @@ def run_study(
     try:
         rules, section = study.rules(Notes(record).imports), study.config.study
         requests = requests or UserRequests(study, record)
-        ends = section.minutes, section.stop_after_failures
-        polling, callbacks = (requests, requests.seconds_between), Callbacks(study, record)
-        history = search(rules, record, dispatcher, section.trials, all_observers, *ends, *polling, callbacks or None)
+        history = search(
+            rules,
+            record,
+            dispatcher,
+            section.trials,
+            all_observers,
+            minutes=section.minutes,
+            stop_after_failures=section.stop_after_failures,
+            user_actions=requests,
+            seconds_between_polls=requests.seconds_between,
+            callback=Callbacks(study, record) or None,
+        )
         study = requests.study
         if record.ended is not None and record.ended.by == "user":
             raise Stopped(signal.SIGINT)
