@@ -81,10 +81,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return one line about an error: the text for the error number, the path, and the free bytes on the disk.
-
-    If too many files are open, the line has the limit of open files in place of the free bytes.
-    """
+    """Return an error's text with the path and the free bytes, or with the limit if too many files are open."""
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""
@@ -107,10 +104,7 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as text, or an empty text if the object is not a path.
-
-    User code can raise an OSError whose file name is any object.
-    """
+    """Return a path as text, or '' for another object: user code can raise an OSError with any file name."""
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 

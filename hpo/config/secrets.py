@@ -216,10 +216,7 @@ def make_writable(text: str, most: int | None = None, has_lines: bool = False) -
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
-    """Replace each secret in the addresses of a text by `replacement(secret)`, and return the new text.
-
-    The secrets are passwords, and values of query parameters whose names look like secrets, such as `token`.
-    """
+    """Replace the secrets in a text's addresses: passwords, and query values with names such as `token`."""
 
     def in_query(match: re.Match[str]) -> str:
         is_secret = looks_secret(match[2]) or match[2].lower() in ("sig", "signature")

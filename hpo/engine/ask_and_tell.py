@@ -199,11 +199,7 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics of a result, and the text of an error or None.
-
-        If the score, or a metric in a mapping, is NaN, infinite or too large, return no metrics and the text of this
-        error. Raise ConfigError if a metric is missing or is not a number.
-        """
+        """Return the metrics and None. If a number is not finite or too large, return no metrics and this error."""
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:

@@ -208,10 +208,7 @@ class _Search:
         return self._before + self._dispatcher.now - self._began
 
     def _begin_scheduler(self) -> None:
-        """Make a scheduler for the current budget.
-
-        The scheduler first schedules the recorded trials again, as in a continued search.
-        """
+        """Make a scheduler for the current budget; it first schedules the recorded trials again."""
         observers = [*self._observers, self._first]
         self._num_ended = 0
         when_ended = None if self._callback is None else self._call
@@ -221,10 +218,7 @@ class _Search:
         self._waiting.clear()
 
     def _call(self, trial: Trial) -> None:
-        """Call the callback with a trial that has ended on the clock, and record the call.
-
-        Do nothing if the record says that the callback was already called with the trial.
-        """
+        """Call the callback with an ended trial, unless the record says that it was called before."""
         self._num_ended += 1
         if self._num_ended <= self._called.ends:
             return
@@ -274,10 +268,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the number of reports after which a user's stop ends a task.
-
-        None = no user has stopped the trial, or the task had ended before the stop.
-        """
+        """Return after how many reports a user's stop ends a task; None = no stop ends it."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:

@@ -85,10 +85,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
 
 
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
-    """Raise ValueError if the trainer would end before the strategy's largest amount.
-
-    A training that ends early would look like a full training.
-    """
+    """Raise ValueError if the training would end before the strategy's largest amount."""
     for name in ("max_epochs", "max_steps"):
         # Every epoch has at least one step; -1 = no limit.
         if trial.max_amount is not None and 0 < (getattr(trainer, name) or 0) < trial.max_amount:

@@ -105,10 +105,7 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with the values that its objective suggested; None = the values are not in the space.
-
-        If the trial failed early, the values of the proposed point replace the missing values.
-        """
+        """Return a trial of the suggested values; proposed values replace missing ones. None = not in the space."""
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point
         suggested = point_of(frozen, space.dimensions)

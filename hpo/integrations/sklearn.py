@@ -202,15 +202,10 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 
 
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
-    """Return a version of `evaluate_candidates` that raises no error if all fits of one call have failed.
+    """Return a version of `evaluate_candidates` that adds all fits to `fits`, and does not raise if all have failed.
 
-    If scikit-learn lacks the private names that this needs, return `evaluate_candidates` itself.
-
-    Args:
-        evaluate_candidates: scikit-learn's function.
-        fits: a list to which the results of all fits are added.
-        fills: whether the returned function sets the scores of failed fits. This is necessary if `scoring` is a
-            function with several scores, because only successful fits have the names of these scores.
+    With `fills`, it sets the scores of failed fits. This is necessary if `scoring` is a function, because only
+    successful fits have the names of its scores.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -303,10 +303,7 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest possible number of evaluations in a training.
-
-    The result is infinite if the number depends on the data, or if the training has no evaluations.
-    """
+    """Return the largest number of evaluations; infinite if it depends on the data, or without evaluations."""
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.
@@ -318,10 +315,7 @@ def _length(args: TrainingArguments) -> float:
 
 
 def _refuse_short(args: TrainingArguments, trial: RunningTrial) -> None:
-    """Raise ValueError if the training would end before the strategy's largest amount.
-
-    A training that ends early would look like a full training.
-    """
+    """Raise ValueError if the training would end before the strategy's largest amount."""
     if trial.max_amount is not None and (length := _length(args)) < trial.max_amount:
         ends = f"max_steps={args.max_steps}" if args.max_steps > 0 else f"num_train_epochs={args.num_train_epochs:g}"
         raise ValueError(

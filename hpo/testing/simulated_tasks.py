@@ -108,10 +108,7 @@ class World:
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
     def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task's learning curve, each with the number of units completed so far.
-
-        If an earlier attempt was interrupted, the points that the interrupted attempt reported come first.
-        """
+        """Yield the points of a task's curve, each with the units so far; those of an earlier attempt come first."""
         reports, done = Reports(task.payload, training), 0.0
 
         def known() -> Iterator[tuple[Any, float]]:

@@ -250,11 +250,7 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of one kind of additional results of the objective.
-
-    If `kind` is "notes", these are the notes. If `kind` is "metrics", these are the returned numbers that the goal does
-    not name.
-    """
+    """Return the columns of the objective's notes, or of its numbers that the goal does not name."""
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
     names = dict.fromkeys(name for row in rows for name in row if name not in known)

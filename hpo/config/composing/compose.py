@@ -118,10 +118,7 @@ def compose_config(
 
 
 def _is_of_user(override: Override) -> bool:
-    """Return whether an override sets the whole space, or a key in one of the mappings `USERS_OWN`.
-
-    In these mappings, the user chooses the names of the keys.
-    """
+    """Return whether an override sets the whole space, or a key below `USERS_OWN`, where users choose the names."""
     is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
     return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
 
@@ -233,11 +230,7 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
 
 
 def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return the complete configuration of a file, with the overrides applied.
-
-    The references in the file are already resolved. Only references to searched keys (`study.references`) are resolved
-    again, after the overrides. Overrides of `hpo search` can replace the groups in `_CHOSEN_ANEW`.
-    """
+    """Return the configuration of a file with the overrides applied. Only `study.references` are resolved again."""
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, tree)
@@ -260,10 +253,7 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the section that an override `GROUP=NAME` puts in place of a group, as a dict `{GROUP: section}`.
-
-    Raise ConfigError if the override must not replace the group.
-    """
+    """Return `{GROUP: section}` for an override `GROUP=NAME`; raise ConfigError if it must not replace the group."""
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
@@ -279,10 +269,7 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Derive the name of a metric from the name of its column, or from the common prefix of several columns.
-
-    Digits, blanks and punctuation at the end are removed. If nothing is left, return `score`.
-    """
+    """Return the name of a column, or the common prefix of several, without trailing digits and punctuation."""
     is_single = isinstance(given, str) or not isinstance(given, Sequence | None)
     names = [str(given)] if is_single else [str(name) for name in given or ()]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

@@ -72,11 +72,7 @@ def _prefix(config: Any) -> tuple[str, ...]:
 
 
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
-    """Return the references whose targets are inside the DictConfig at `place` in the configuration.
-
-    The keys of the result start at the root of the whole configuration, not at `place`. Absolute keys in the
-    references also start at this root.
-    """
+    """Return the references to targets inside the DictConfig at `place`. All keys start at the configuration's root."""
     from omegaconf import OmegaConf
 
     from hpo.config.composing.interpolation import at, move_reference

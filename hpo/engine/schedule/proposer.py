@@ -133,10 +133,7 @@ class Proposer:
         return bool(self._proposals)
 
     def _proposed(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the strategy's next round with the points added by users; its first trial gets the number `first`.
-
-        Raise StudyError if the strategy proposes a point that is not in the space.
-        """
+        """Return the next round, with the users' points; raise StudyError if a proposed point is not in the space."""
         proposals, space = propose(self._strategy, known, pending), self._rules.space
         for proposal in proposals:
             if space is not None and not space.contains(proposal.point):
@@ -163,23 +160,12 @@ class Proposer:
         retried: Collection[int | None],
         waits: bool,
     ) -> Sequence[Proposal]:
-        """Return the points of a round: the strategy's proposals, and the points added by users.
+        """Return the strategy's proposals for a round, together with the points added by users.
 
-        Insert each added point directly after the trials that had been opened when the user added the point. This
-        position depends only on the record, so a continued search gets the same round again.
-
-        Leave an added point for a later round in these cases:
-
-        - The user added the point after the last trial of this round was opened.
-        - This round continues earlier trials, and the added point is not a retry.
-        - The strategy proposes nothing because the strategy waits for pending trials.
-
-        Args:
-            proposals: the strategy's proposals of the round.
-            first: the number of the first trial of the round.
-            tried: the keys of the points that were tried before.
-            retried: the numbers of the failed trials that were retried before.
-            waits: whether an empty round means that the strategy waits for pending trials.
+        Each added point comes directly after the trials that had been opened when the user added it. So a continued
+        search gets the same round again. An added point waits for a later round in three cases: this round ends before
+        the point's place; this round continues earlier trials, and the point is no retry; or the strategy waits for
+        pending trials (`waits`).
         """
         if waits and not proposals:
             return proposals
@@ -217,12 +203,7 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Make ended trials known to the strategy before the trial `number` is opened.
-
-        The record and `Rules.script` name the trials that become known before a given trial. If neither of them has the
-        trial `number`, all ended trials become known. Return False if a named trial has not ended yet, or if the search
-        must end now.
-        """
+        """Make ended trials known before trial `number` opens; return False to wait for one, or to end the search."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False
@@ -244,11 +225,7 @@ class Proposer:
         return self.has_gained and not self.has_reached
 
     def _rest_of_last(self, known: History, pending: Sequence[Trial], first: int) -> Sequence[Proposal]:
-        """Return the points of the last recorded round that are not open yet.
-
-        Raises:
-            StudyError: the strategy no longer proposes the recorded trials.
-        """
+        """Return the unopened points of the last recorded round; raise StudyError if the strategy has changed."""
         begun, proposals = self._recorded[first:], self._proposed(known, pending, first)
         for trial, proposal in zip(begun, proposals, strict=False):
             if trial.key != point_key(proposal.point) or trial.amount != proposal.amount:

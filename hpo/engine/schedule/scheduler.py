@@ -124,10 +124,7 @@ class Scheduler:
         return max(self._num_recorded, self._proposer.num_opened)
 
     def add_point(self, add: Add, time: float | None = None, by: str | None = None) -> None:
-        """Add a user's point, which the search tries before the strategy's next new point.
-
-        Trials that continue earlier trials may be opened before the user's point.
-        """
+        """Add a user's point; see `Proposer.add_point`."""
         self._proposer.add_point(AddedPoint(add.point, self.num_opened, time, by, add.retry_of))
 
     def task(self, key: Key) -> Task:
@@ -168,10 +165,7 @@ class Scheduler:
             self._clock.report(Key(report.task.trial, report.task.index), report.units, report.goes_on)
 
     def _next_key(self) -> Key | None:
-        """Return the key of the next task, or None if nothing can begin now.
-
-        If no open trial has a task left, open a new trial.
-        """
+        """Return the key of the next task, and open a new trial if necessary; None = nothing can begin now."""
         while not self._queue:
             if self.ended_by != "space":
                 return None
@@ -207,10 +201,7 @@ class Scheduler:
             observer.trial_opened(trial)
 
     def _learn(self, trials: Sequence[Trial]) -> None:
-        """Pass trials to the race and to the median rule.
-
-        `trials` are the trials whose results became known since the last call of this method.
-        """
+        """Pass trials that have become known to the race and to the median rule."""
         race = self._rules.race
         self._num_judged_by += len(trials)
         if race is not None:
@@ -248,10 +239,7 @@ class Scheduler:
             self._missing[number] -= self._num_later
 
     def _judge(self, race: Race, number: int) -> None:
-        """Stop a trial if it is behind in the race, else queue its remaining tasks.
-
-        If the record already holds this decision, repeat the decision.
-        """
+        """Stop a trial that is behind in the race, else queue its remaining tasks. A recorded decision is repeated."""
         trial, rivals = self._trials[number], self._unjudged.pop(number)
         if trial.state == "running" and race.is_behind(trial, rivals):
             trial = self._stop(number)

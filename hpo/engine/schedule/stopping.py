@@ -118,10 +118,7 @@ class Race:
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return, for each metric, the losses of the trial's first `tasks` tasks.
-
-        Return an empty sequence if any of these tasks has no outcome or lacks a metric.
-        """
+        """Return each metric's losses on the first `tasks` tasks; empty if an outcome or a metric is missing."""
         outcomes, names = self._first(trial), self._goal.metrics.keys()
         if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
             return ()

@@ -201,10 +201,7 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The largest difference of two points' losses that counts as noise.
-
-        0 if no two points changed their order at least twice from rung to rung.
-        """
+        """The largest difference of losses that counts as noise; 0 if no two points changed their order twice."""
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))

@@ -112,17 +112,11 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
-        """Return the number of points on a bracket's first rung.
-
-        If the setting `points` is given, return this setting. Otherwise, compute the number from the other settings.
-        """
+        """Return the number of points on a bracket's first rung: the setting `points`, if it is given."""
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung of a bracket; the first rung is number 0.
-
-        If the setting `keep` is given, return this setting. Otherwise, compute the number from the other settings.
-        """
+        """Return the number of points on a later rung (the first is number 0): the setting `keep`, if it is given."""
         return self.keep or super().survivors(num_halvings, rung)
 
 
@@ -207,10 +201,7 @@ class SuccessiveHalving:
         return NewPoints(self.space, self.settings.new_points == "learned")
 
     def _place(self, history: History) -> tuple[int | None, int]:
-        """Return two values: the current bracket's total number of halvings, and the index of the bracket's next rung.
-
-        Return None and 0 before the first bracket.
-        """
+        """Return the current bracket's number of halvings and its next rung; None and 0 before the first bracket."""
         rung = 0
         last_round = None
         for place in range(len(history) - 1, -1, -1):

@@ -86,10 +86,7 @@ class Proposals:
         return list(points.values())
 
     def _study(self, known: History) -> optuna.Study:
-        """Return a new Optuna study with the trials of a history.
-
-        If the history extends the previous one, only the added trials are converted.
-        """
+        """Return an Optuna study with a history's trials; convert only those added since the previous call."""
         added = known.since(self._read)
         if added is None:
             self._forget(known.num_metrics, frozenset())
@@ -251,10 +248,7 @@ def decoded(dimension: Dimension, parameter: Any) -> Value:
 
 
 def _suggested(space: Space, trial: optuna.Trial) -> Point:
-    """Return the point that an Optuna trial suggests, with only the active dimensions.
-
-    In the space, a dimension comes after the dimensions on which its condition depends.
-    """
+    """Return the point that an Optuna trial suggests, with only the active dimensions."""
     point: dict[str, Value] = {}
     for dimension in space.dimensions:
         if space.active(dimension, point):

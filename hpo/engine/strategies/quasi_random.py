@@ -113,10 +113,7 @@ class _Sequence:
 
 
 def _value(dimension: Dimension, share: float) -> Value:
-    """Return the value at the position `share` (0 <= `share` < 1) of a dimension's axis.
-
-    All listed values have equal parts of the axis. On a linear scale, all whole numbers of a range have equal parts.
-    """
+    """Return the value at the position `share` (0 <= `share` < 1) of a dimension's axis."""
     if not isinstance(dimension, Range):
         return dimension.from_unit(share)
     if dimension.integer and not dimension.log:

@@ -245,10 +245,7 @@ class ShiftingWindow:
 
 
 def _groups(key: str, history: History, weights: Weights) -> dict[Value, list[float]]:
-    """Return a dict from each value of a dimension to the losses of the trials with this value.
-
-    The values are in the order of their earliest trials.
-    """
+    """Return the losses by value of a dimension; the values are in the order of their earliest trials."""
     losses: dict[Value, list[float]] = {}
     for trial, loss in sorted(zip(history, history.losses(weights), strict=True), key=lambda pair: pair[0].number):
         if key in trial.point:

@@ -174,10 +174,7 @@ def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> F
 
 
 def _mean_curve(trial: Trial, record: Record, metric: str) -> dict[int, float]:
-    """Return the mean of a metric over the tasks of a trial, by epoch or step.
-
-    The result has only whole epochs or steps that all tasks have reported, because Optuna's steps are integers.
-    """
+    """Return a metric's mean over tasks at each whole step that all have reported; Optuna's steps are integers."""
     tasks = [
         {place_of(point): point[metric] for point in [*record.earlier(trial, index), *outcome.curve] if metric in point}
         for index, outcome in trial.outcomes.items()
@@ -218,10 +215,7 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return the storage address of a file, for the message to a user who typed only the path.
-
-    If the file does not exist, return both possible addresses: as a database and as a journal.
-    """
+    """Return a file's storage address, for a message; for a missing file, as a database and as a journal."""
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"

@@ -61,11 +61,7 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
 
 
 def _of_several_kinds(keys: Collection[str]) -> list[str]:
-    """Return the keys whose values are mappings in some trials, and other values in the other trials.
-
-    This happens if a hyperparameter's choices include mappings and other values. The keys inside such a mapping are
-    also returned.
-    """
+    """Return the keys whose values are mappings in only some trials, and the keys inside these mappings."""
     kinds = [key for key in keys if any(other.startswith(f"{key}.") for other in keys)]
     return sorted(key for key in keys if any(within(key, each) for each in kinds))
 
@@ -94,10 +90,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return a trial's last values by dotted key; return an empty dict if the trial has no results.
-
-    Read the results backwards until a result has the metric. For each key in these results, return the latest value.
-    """
+    """Return the latest value of each dotted key; read backwards only until a result has the metric."""
     file = path / "result.json"
     # A killed driver may leave half a character.
     text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""

@@ -367,10 +367,7 @@ class Record:
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the scores to store for a trial, one per metric; empty if the trial has failed.
-
-        For a stopped trial, the scores are empty if it has no score or if there are several metrics.
-        """
+        """Return the scores to store: those of a complete trial, the only score of a stopped trial, or none."""
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]

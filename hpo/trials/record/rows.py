@@ -190,14 +190,7 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Wrap a write: if the machine or another program makes the write fail, raise an HpoError that says so.
-
-        After a successful write, call `Guard.count_rows`, which updates the mark file and makes backups.
-
-        Args:
-            rows: the number of rows that the write adds.
-            study_id: the id of the study if the write sets the id, else None.
-        """
+        """Turn faults of the machine and of other programs into HpoErrors; then count the new rows in the guard."""
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
             self._name_changes(),

@@ -132,19 +132,10 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the record with more rows: the opened record, or its backup.
+    """Return the record with more rows: `opened`, or the backup, which then replaces the file at `path`.
 
-    Before the function returns the backup, the backup replaces the file at `path`.
-
-    Args:
-        study: the study and its storage.
-        path: the path of the study's own file.
-        mark: the progress of the record according to the record's mark file; None = unknown.
-        opened: the opened record, which has lost rows; None = the record could not be opened.
-        reason: what is wrong with the record.
-
-    Raises:
-        StudyError: the record could not be opened, and there is no sound backup.
+    `mark` is the content of the mark file, and `reason` is the fault of the record. Raise StudyError if the record
+    could not be opened (`opened` is None), and there is no sound backup.
     """
     backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
@@ -196,10 +187,7 @@ def _read(rows: OptunaRows, study: Stored) -> Record:
 
 
 def _guard(rows: OptunaRows, study: Stored, path: Path, mark: Mark) -> None:
-    """Attach a `Guard` to the record's rows; the guard updates the mark file and the backup of the file at `path`.
-
-    The mark file stores the study's id and the number of rows; `mark` has the present values.
-    """
+    """Attach a `Guard`, which keeps the mark file and the backup of the file at `path` up to date."""
 
     def refuse_damaged(mark: Mark) -> None:
         _read(rows, study)
@@ -218,11 +206,7 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if the record has fewer rows than its mark file states.
-
-    Raise StudyError if the mark file belongs to another study. `mark` is the content of the mark file; if it is None,
-    check nothing.
-    """
+    """Raise DamagedRecordError if `mark` has more rows than the record, or StudyError if it is of another study."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
@@ -372,10 +356,7 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
 
 def _is_of_this_optuna(path: Path) -> bool:
-    """Return whether the installed version of Optuna made this SQLite file.
-
-    If so, Optuna's own compatibility check, which takes a tenth of a second, can be skipped.
-    """
+    """Return whether the installed Optuna made the file, so that its check, which takes 0.1 s, can be skipped."""
     if not path.is_file():
         return False
     with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:

@@ -111,10 +111,7 @@ def _keys(node: ast.AST) -> list[str]:
 
 
 def _rule(node: ast.AST) -> Rule:
-    """Return a function that computes the value of a syntax-tree node.
-
-    Raise ValueError if the node is not allowed in a rule.
-    """
+    """Return a function that computes a syntax-tree node; raise ValueError if a rule must not contain the node."""
     match node:
         case ast.Constant(value=int() | float() | str() as value):
             return lambda _: value

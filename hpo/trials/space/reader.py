@@ -170,10 +170,7 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return `point` with only its active dimensions, each value converted to the type of its dimension.
-
-    Return None if the value of an active dimension is missing or not allowed.
-    """
+    """Return a point of only the active dimensions, in their types; None if a value is missing or not allowed."""
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
@@ -276,10 +273,7 @@ def identity(value: Any) -> str:
 
 
 def _refuse_invalid(where: str, value: Any) -> None:
-    """Raise SpaceError if JSON cannot represent a value, or if a value contains a whole number beyond 2^53 or -2^53.
-
-    JSON can represent texts, finite numbers, true/false, None, lists, and mappings with texts as keys.
-    """
+    """Raise SpaceError if JSON cannot represent a value, or if it has a whole number beyond 2^53 or -2^53."""
     if isinstance(value, float) and not math.isfinite(value):
         raise SpaceError(f"{where}: must hold finite numbers, given {value!r}")
     _refuse_rounded(where, value)
@@ -340,10 +334,7 @@ def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
 
 
 def _spaced(where: str, low: float, high: float, log: bool, integer: bool, points: Any) -> tuple[Value, ...]:
-    """Return evenly spaced values from `low` to `high`, both included; `points` is the number of values.
-
-    With `log`, the values are evenly spaced on a logarithmic scale. Raise SpaceError if `points` is not valid.
-    """
+    """Return `points` evenly spaced values from `low` to `high`, both included; with `log`, on a logarithmic scale."""
     if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= _MOST_POINTS:
         raise SpaceError(
             f"{where}.points: must be a whole number of at least 2 and at most {_MOST_POINTS:,}, given {points!r}"
@@ -359,10 +350,7 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
 
 
 def _stepped(where: str, low: float, high: float, integer: bool | None, step: Any) -> tuple[Value, ...]:
-    """Return the values low, low + step and so on, up to high.
-
-    The values are whole numbers if `integer` is true, or if low and step are whole numbers and `integer` is not given.
-    """
+    """Return low, low + step and so on, up to high; whole if `integer`, or if it is None and low and step are whole."""
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
         raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")
     if integer and step != int(step):

@@ -171,10 +171,7 @@ def _leaf(written: Mapping[str, Any], where: str, value: Any = None) -> dict[str
 
 
 def _listed(written: Sequence[Any], where: str) -> list[Any]:
-    """Return the values of a list without repeats.
-
-    If the list contains numbers, texts such as 1e-5 become numbers, too.
-    """
+    """Return the values without repeats. In a list with numbers, texts such as 1e-5 become numbers, too."""
     # Imported here, because it loads NumPy, which `hpo.log` and `hpo.choices` do not need.
     from hpo.trials.space.reader import identity
 

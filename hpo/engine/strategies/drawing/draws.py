@@ -131,10 +131,7 @@ def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], 
 def _from_list(
     space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
 ) -> list[Point]:
-    """Return `count` untried points of a finite space, or all if there are fewer; all such sets are equally likely.
-
-    If `space.size` is None, return no points.
-    """
+    """Return up to `count` random untried points of a finite space; return none if it cannot be listed."""
     if space.size is None:
         return []
     keyed = ((point_key(point), point) for point in space.points())

@@ -106,10 +106,7 @@ def expect(
 def _slope(
     dimension: Dimension, space: Space, ranked: Sequence[Sequence[Trial]], doublings: Sequence[float], moves: float
 ) -> tuple[float, float]:
-    """Return how far the best value moves with each doubling of cost, and the standard error of this move.
-
-    Both numbers are fractions of the dimension's length.
-    """
+    """Return the best value's move with each doubling of cost, and its standard error, as shares of the dimension."""
     shift = fit_shift(dimension, space.dimensions, ranked, doublings)
     if shift is None:
         return 0.0, moves

@@ -155,10 +155,7 @@ class Preselection:
         return volumes - hypervolume(members)
 
     def _linear(self, trials: Sequence[Trial], values: Array, candidates: Sequence[Point]) -> tuple[Array, Array]:
-        """Fit a ridge regression of `values` on the coordinates (Hoerl & Kennard 1970).
-
-        Return its predictions for the trials, and its predictions for the candidates.
-        """
+        """Return a ridge regression's predictions (Hoerl & Kennard 1970) for the trials, and for the candidates."""
         known = self._features(self._rows_of(trials))
         new = self._features(np.array([self._row(point) for point in candidates]))
         middle, mean = known.mean(axis=0), values.mean(axis=0)
@@ -216,10 +213,7 @@ class Preselection:
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
-    """Return, for each candidate, the share of trials that did not fail, from 0 to 1.
-
-    Trials near the candidate have larger weights. `distances` has the shape (candidates, trials).
-    """
+    """Return each candidate's weighted share of trials that did not fail; `distances` is (candidates, trials)."""
     if not failed.any():
         return np.ones(len(distances))
     weights = _weights(distances)

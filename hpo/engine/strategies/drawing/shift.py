@@ -174,18 +174,12 @@ def fit_shift(
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
-    """Fit the model of `fit_shift` for each slope in `slopes`, and return the residual sums of squares.
+    """Return the residual sum of squares of the model of `fit_shift`, for each slope.
 
-    The model has a constant for each scale, and a parabola in `units - slope * away`. The terms of the parabola that
-    depend only on `away` are part of the scale's constant. So the columns `units` and
-    `units ** 2 - 2 * slope * units * away` are fitted. If the fitted parabola opens downwards, fit a line instead.
-
-    Args:
-        rest: the columns of the scales' constants and of all other dimensions, one row per trial.
-        units: the trials' positions in the dimension.
-        away: the logarithm to base 2 of the cost of a training, for each trial.
-        losses: the trials' losses.
-        slopes: the distances to try; the parabola moves by this distance with each doubling of cost.
+    The model has a parabola in `units - slope * away`. Terms that depend only on `away` are part of the scales'
+    constants. So the columns `units` and `units ** 2 - 2 * slope * units * away` are fitted. If the parabola opens
+    downwards, a line is fitted. `rest` holds the columns of the scales' constants and of all other dimensions, one row
+    per trial. `away` is the logarithm to base 2 of each training's cost.
     """
     columns = np.column_stack([units, units**2, units * away, losses])
     basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)
@@ -202,11 +196,7 @@ def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
-    """Return the columns for a dimension in the regression of `fit_shift`; a column has one number per trial.
-
-    An ordered dimension has two columns: the trials' positions, and the squares of these positions. A dimension of
-    choices has one-hot columns.
-    """
+    """Return a dimension's columns for `fit_shift`, one number per trial: positions and squares, or one-hot choices."""
     key = dimension.key
     if isinstance(dimension, Choices):
         return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]
