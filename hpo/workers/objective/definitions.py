@@ -21,62 +21,19 @@ _CACHED: Any = type(functools.lru_cache(len))
 
 
 def tree_of(value: Any) -> ast.Module | None:
-    """Return the syntax tree of a function, lambda, class or code object; None = the source cannot be read."""
+    """Return the syntax tree of a function, class or code object; None = a lambda, or the source cannot be read."""
+    if getattr(code_of(value), "co_name", None) == "<lambda>":
+        # The source lines of a lambda also contain the rest of its statement.
+        return None
     try:
-        lines, first = inspect.getsourcelines(value)
-        text = "".join(lines)
-        dedented = textwrap.dedent(text)
-        tree = ast.parse(dedented)
+        return ast.parse(textwrap.dedent(inspect.getsource(value)))
     except (OSError, TypeError, SyntaxError):
         return None
-    code = code_of(value)
-    if code is None or code.co_name != "<lambda>":
-        return tree
-    indented = len(text.partition("\n")[0].encode()) - len(dedented.partition("\n")[0].encode())
-    return _lambda_tree(tree, code, first - 1, indented)
 
 
 def code_of(value: Any) -> CodeType | None:
     """Return the code object of a function; return a code object unchanged, and None for any other value."""
     return value if isinstance(value, CodeType) else getattr(value, "__code__", None)
-
-
-def _lambda_tree(tree: ast.Module, code: CodeType, lines: int, columns: int) -> ast.Module:
-    """Return the part of a syntax tree that defines the wanted lambda, or the whole tree.
-
-    Return the whole tree if the wanted lambda cannot be found, or if the tree has no separate lambda. A lambda is
-    separate if it neither contains the wanted lambda nor is nested in the wanted lambda.
-
-    Args:
-        tree: the tree of the source lines that contain the wanted lambda.
-        code: the code object of the wanted lambda.
-        lines: the number of lines in the file before the tree's first line.
-        columns: the number of bytes of indentation that were removed before parsing.
-    """
-    spans = [
-        ((line - lines, column - columns), (last - lines, end - columns))
-        for line, last, column, end in code.co_positions()
-        if line and last and column is not None and end is not None and (line, column) != (last, end)
-    ]
-    if not spans:
-        return tree
-    body = (min(first for first, _ in spans), max(last for _, last in spans))
-    lambdas = {_span(node): node for node in ast.walk(tree) if isinstance(node, ast.Lambda)}
-    own = max((span for span in lambdas if _holds(span, body)), default=None)
-    if own is None or all(_holds(span, own) or _holds(own, span) for span in lambdas):
-        return tree
-    return ast.Module([ast.Expr(lambdas[own])], [])
-
-
-_Span = tuple[tuple[int, int], tuple[int, int]]
-
-
-def _span(node: ast.Lambda) -> _Span:
-    return (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
-
-
-def _holds(span: _Span, other: _Span) -> bool:
-    return span[0] <= other[0] and other[1] <= span[1]
 
 
 def text_of_code(code: CodeType) -> str:
