@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Any
 
 from hpo.errors import ConfigError, HpoError
 
@@ -25,31 +25,12 @@ class ProgramError(HpoError):
     """A program failed, or its reports cannot be read. The message may contain output of the program."""
 
 
-class Reader(Protocol):
-    """Reads the lines of one program's output, in order.
+class Reader:
+    """Reads the lines of one program's output, in order, and combines their values into reports.
 
-    Attributes:
-        points: for each line that has values, a flat dict of these values, even if the line is not part of a report.
-        reports: the reports so far.
-    """
-
-    points: list[dict[str, Any]]
-    reports: list[dict[str, Any]]
-
-    def take(self, line: str) -> Iterator[dict[str, Any]]:
-        """Read a line. Yield warnings, and the reports that this line completes."""
-        ...
-
-    def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the report that is still incomplete when the program ends, if there is one."""
-        ...
-
-
-class _Curve:
-    """Combines the values of several lines into reports. Lines with the same epoch or step belong to one report.
-
-    A report is complete as soon as it has the study's metric, or when a line with another epoch or step follows. A line
-    is ignored if its epoch or step is that of the last complete report.
+    Lines with the same epoch or step belong to one report. A report is complete as soon as it has the study's metric,
+    or when a line with another epoch or step follows. A line is ignored if its epoch or step is that of the last
+    complete report.
 
     A line with neither an epoch nor a step belongs to the incomplete report. If there is no incomplete report, the last
     complete report decides what happens to such a line:
@@ -62,17 +43,34 @@ class _Curve:
     the program prints.
 
     Attributes:
+        points: for each line that has values, a flat dict of these values, even if the line is not part of a report.
         reports: the reports so far.
     """
 
     def __init__(self, metric: str) -> None:
+        self.points: list[dict[str, Any]] = []
         self.reports: list[dict[str, Any]] = []
         self._metric = metric
         self._has_warned = False
         self._partial: dict[str, Any] = {}
         self._last: tuple[str, Any] | None = None
 
-    def add(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def take(self, line: str) -> Iterator[dict[str, Any]]:
+        """Read a line. Yield warnings, and the reports that this line completes."""
+        raise NotImplementedError
+
+    def rest(self) -> Iterator[dict[str, Any]]:
+        """Yield the report that is still incomplete when the program ends, if there is one."""
+        if self._partial:
+            report, self._partial = self._partial, {}
+            place = _place_of(report)
+            if place is None and self._metric not in report:
+                return
+            self._last = place
+            self.reports.append(report)
+            yield report
+
+    def _add(self, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Add the values of a line. Yield the reports that are now complete, and a warning if a score is ignored."""
         current = _place_of(self._partial)
         # A line without epoch and step belongs to the incomplete report.
@@ -93,25 +91,9 @@ class _Curve:
         if self._metric in values:
             yield from self.rest()
 
-    def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the incomplete report, if there is one."""
-        if self._partial:
-            report, self._partial = self._partial, {}
-            place = _place_of(report)
-            if place is None and self._metric not in report:
-                return
-            self._last = place
-            self.reports.append(report)
-            yield report
 
-
-class JsonReader:
+class JsonReader(Reader):
     """Reads lines that are JSON objects. In other lines, reads JSON objects and Python dicts that have the metric."""
-
-    def __init__(self, metric: str) -> None:
-        self.points: list[dict[str, Any]] = []
-        self._metric, self._curve = metric, _Curve(metric)
-        self.reports = self._curve.reports
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """Read a line. Yield warnings, and the reports that this line completes."""
@@ -123,11 +105,7 @@ class JsonReader:
             yield values
         elif values is not None:
             self.points.append(values)
-            yield from self._curve.add(values)
-
-    def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the report that is still incomplete when the program ends, if there is one."""
-        return self._curve.rest()
+            yield from self._add(values)
 
     def _read(self, line: str) -> dict[str, Any] | None:
         """Return the values in a line; None if the line has no values."""
@@ -146,7 +124,7 @@ class JsonReader:
         return None
 
 
-class PatternReader:
+class PatternReader(Reader):
     """Reads values by regular expressions.
 
     An epoch or step also applies to the lines after it. If there is a pattern for the epoch or step, values before its
@@ -154,9 +132,8 @@ class PatternReader:
     """
 
     def __init__(self, metric: str, patterns: Mapping[str, re.Pattern[str]]) -> None:
-        self.points: list[dict[str, Any]] = []
-        self._patterns, self._curve = patterns, _Curve(metric)
-        self.reports = self._curve.reports
+        super().__init__(metric)
+        self._patterns = patterns
         self._place: dict[str, float] = {}
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
@@ -172,11 +149,7 @@ class PatternReader:
             values = {**found, **self._place}
             self.points.append(values)
             if self._place or not {*PLACES} & self._patterns.keys():
-                yield from self._curve.add(values)
-
-    def rest(self) -> Iterator[dict[str, Any]]:
-        """Yield the report that is still incomplete when the program ends, if there is one."""
-        return self._curve.rest()
+                yield from self._add(values)
 
     def _read(self, name: str, match: re.Match[str], line: str) -> float:
         """Return the number in the group of a match; an exponent after the group belongs to the number.
