@@ -28,9 +28,8 @@ OPTIONAL_FUNCTIONS = (
     *("predict", "describe_prediction", "attention", "describe_cost", "describe_defaults"),
     *("describe_scales", "describe_length", "output_sizes"),
 )
-TAKE_CONFIG = tuple(
-    name for name in OPTIONAL_FUNCTIONS if name not in ("run_test", "predict", "attention", "output_sizes")
-)
+# These functions get a configuration or (`output_sizes`) a task, in which secrets are redacted; see `guard`.
+GUARDED = tuple(name for name in OPTIONAL_FUNCTIONS if name not in ("run_test", "predict", "attention"))
 # Fields of the optional functions' results that users see. Secrets are redacted only in these fields, and not in
 # labels, hashes or search spaces.
 _VISIBLE_FIELDS = ("name", "source", "licence", "files", "notes", "preprocessing", "vocabulary")
@@ -67,18 +66,18 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
 
 
 def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Wrap an optional function, so that it can be called with a configuration whose secrets are redacted.
+    """Wrap an optional function, so that it can be called with a configuration or task whose secrets are redacted.
 
     The wrapper inserts the secrets before the call, and redacts them in those fields of the result that users see. It
     converts the function's errors to HpoError; interruptions and faults of the machine are raised unchanged.
     """
 
     @functools.wraps(function)
-    def call(config: Mapping[str, Any], *arguments: Any) -> Any:
-        values = values_of(config, secrets)
+    def call(given: Mapping[str, Any], *arguments: Any) -> Any:
+        values = values_of(given, secrets)
         try:
             with Isolation(values).enter():
-                answer = function(reveal_secrets(config, values), *arguments)
+                answer = function(reveal_secrets(given, values), *arguments)
         except BaseException as error:
             # The user's function may raise anything, or exit like a script.
             if is_interruption(error) or machine_fault(error) is not None:
@@ -89,16 +88,6 @@ def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable
         if not isinstance(answer, Mapping) or not values:
             return answer
         return {key: hide_secrets_in(part, values) if key in _VISIBLE_FIELDS else part for key, part in answer.items()}
-
-    return call
-
-
-def guard_task(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable[..., Any]:
-    """Wrap a function that takes a task; see `guard` for functions that take a configuration."""
-
-    @functools.wraps(function)
-    def call(task: Mapping[str, Any]) -> Any:
-        return guard(lambda config: function({**task, "config": config}), name, secrets)(task["config"])
 
     return call
 

@@ -12,14 +12,7 @@ from typing import Any
 from hpo.config.secrets import Secrets, excerpt
 from hpo.config.sections import objective_text
 from hpo.errors import ConfigError, is_interruption, text_of
-from hpo.workers.objective.objective import (
-    LONGEST_REASON,
-    OPTIONAL_FUNCTIONS,
-    TAKE_CONFIG,
-    Objective,
-    guard,
-    guard_task,
-)
+from hpo.workers.objective.objective import GUARDED, LONGEST_REASON, OPTIONAL_FUNCTIONS, Objective, guard
 from hpo.workers.objective.path import Form, ObjectivePath, Origin, hide_folder, origin_of, put_first, refuse_another
 from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.plain_function import as_run_fold
@@ -48,13 +41,9 @@ def resolve(
         return getattr(function, name, getattr(module, name, default))
 
     optional_functions = {name: optional_function(name) for name in OPTIONAL_FUNCTIONS}
-    for name in TAKE_CONFIG:
+    for name in GUARDED:
         if optional_functions[name] is not None:
             optional_functions[name] = guard(optional_functions[name], f"{given.owner}.{name}", values)
-    if optional_functions["output_sizes"] is not None:
-        optional_functions["output_sizes"] = guard_task(
-            optional_functions["output_sizes"], f"{given.owner}.output_sizes", values
-        )
     rows = None if pickled is None else pickled.rows
     optional_functions |= {} if rows is None else rows.optional_functions()
     run_fold, run_test = function, optional_functions.pop("run_test")
