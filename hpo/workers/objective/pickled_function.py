@@ -26,7 +26,7 @@ from hpo.package import PACKAGE
 from hpo.workers.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
 from hpo.workers.objective.given_data import GivenData
 from hpo.workers.objective.path import GIVEN_DATA
-from hpo.workers.objective.source_files import digest
+from hpo.workers.objective.source_files import digest, without_docstrings
 
 
 @dataclass(frozen=True)
@@ -313,10 +313,7 @@ def _source(value: Any) -> str:
     if tree is None:
         code = code_of(value)
         return f"{getattr(value, '__qualname__', '')} {text_of_code(code) if code else ''}"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+    return ast.unparse(without_docstrings(tree))
 
 
 def _module_of(value: Any) -> str | None:

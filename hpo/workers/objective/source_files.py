@@ -144,16 +144,11 @@ def digest(text: str) -> str:
 
 def without_docstrings(tree: ast.Module) -> ast.Module:
     """Remove the docstrings from the tree and return it."""
-    for node in bodies(tree):
-        if ast.get_docstring(node, clean=False) is not None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return tree
-
-
-def bodies(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield the node of the module, and the node of each class and function in the module."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return (node for node in ast.walk(tree) if isinstance(node, kinds))
 
 
 # Cache, because a process may compare its imports with several studies, and parsing a file takes milliseconds.
