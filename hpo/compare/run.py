@@ -21,16 +21,17 @@ from hpo.config.study_config import study_name
 from hpo.engine.observers import Observer
 from hpo.errors import ConfigError, StudyError, printable
 from hpo.report.comparison import ComparisonJson
+from hpo.session.session import start_dispatcher
 from hpo.session.stopping import SessionDispatcher, Stopping
-from hpo.show.display import How, others_in_words, refuse_unknown_progress
+from hpo.show.display import Display, How, refuse_unknown_progress
 from hpo.show.json_lines import print_event
+from hpo.show.terminal import Terminal
 from hpo.study.files.folder import RUNS, StudyFolder
 from hpo.study.opening import code_of
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial, loss_sign
-from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
-from hpo.workers.dispatch.other_searches import announce_use, other_searches, total_use
+from hpo.workers.dispatch.dispatcher import Dispatcher
 
 
 class Compared(NamedTuple):
@@ -77,13 +78,13 @@ def run_comparison(
         raise ConfigError(f"at_seconds: must be above 0, given {least:g}; give seconds of training")
     with ExitStack() as stack:
         # Start the workers before the folder is created, so that no folder remains if they cannot start.
-        dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, stack)
+        dispatcher = None if comparison.path.exists() else _start_dispatcher(comparison, progress, stack)
         stack.enter_context(comparison.study.folder.lock())
         comparison.open()
         searches = Searches(comparison.path / "searches.csv", goal)
         total, missing = len(comparison.searches), [s for s in comparison.searches if s not in searches]
         if missing:
-            dispatcher = dispatcher or _start_dispatcher(comparison, stack)
+            dispatcher = dispatcher or _start_dispatcher(comparison, progress, stack)
             stopping = Stopping()
             stopping.begin(lambda: _last_words(comparison, searches), dispatcher.runs_here)
             bars = ComparingProgress(comparison.study, total, total - len(missing), progress)
@@ -163,21 +164,10 @@ def _budgets(at: Sequence[int], full: int) -> list[Budget]:
     return [Budget(amount, "trials") for amount in sorted({*at, full}, reverse=True)]
 
 
-def _start_dispatcher(comparison: ComparisonPlan, stack: ExitStack) -> Dispatcher:
-    config = comparison.study.config
-    code = code_to_send(config.dispatch, comparison.study.objective)
-    if code is not None and code.files:
-        print(code.in_words())
+def _start_dispatcher(comparison: ComparisonPlan, progress: How, stack: ExitStack) -> Dispatcher:
     for note in comparison.study.described.notes:
         print(printable(note))
-    others = other_searches() if config.dispatch.is_on_this_machine else []
-    if others:
-        print(others_in_words(others, config.dispatch))
-    dispatcher = make_dispatcher(config.dispatch, config.secrets, code, None, total_use(others))
-    stack.callback(dispatcher.close)
-    if (use := use_of(dispatcher, config.dispatch)) is not None:
-        stack.enter_context(announce_use(use))
-    return dispatcher
+    return start_dispatcher(comparison.study, Terminal() if progress else Display(), None, stack)
 
 
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:

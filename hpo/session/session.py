@@ -77,10 +77,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             stopping.last_words = lambda: _last_words(study, num_before)
         display.announce(study)
         has_work = record is None or _has_work(study, record)
-        dispatcher = _start_dispatcher(study, display) if has_work else LocalDispatcher()
-        stack.callback(dispatcher.close)
-        if has_work and (use := use_of(dispatcher, config.dispatch)) is not None:
-            stack.enter_context(announce_use(use))
+        dispatcher = start_dispatcher(study, display, config.artifacts, stack) if has_work else LocalDispatcher()
         stopping.check()
         if has_work:
             display.show_workers(study, dispatcher.slots, dispatcher.gpus)
@@ -117,7 +114,11 @@ def _open_record(study: PreparedStudy) -> Record:
     return open_study(study)
 
 
-def _start_dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
+def start_dispatcher(study: PreparedStudy, display: Display, artifacts: str | None, stack: ExitStack) -> Dispatcher:
+    """Start the workers, and announce their use of this machine to other searches. Closing `stack` ends both.
+
+    `artifacts` is the URL where workers store states and models; None = the study's folder.
+    """
     config = study.config
     code = code_to_send(config.dispatch, study.objective)
     if code is not None and code.files:
@@ -126,7 +127,11 @@ def _start_dispatcher(study: PreparedStudy, display: Display) -> Dispatcher:
     if others:
         display.show_other_searches(config.dispatch, others)
     display.show_start(config.dispatch)
-    return make_dispatcher(config.dispatch, config.secrets, code, config.artifacts, total_use(others))
+    dispatcher = make_dispatcher(config.dispatch, config.secrets, code, artifacts, total_use(others))
+    stack.callback(dispatcher.close)
+    if (use := use_of(dispatcher, config.dispatch)) is not None:
+        stack.enter_context(announce_use(use))
+    return dispatcher
 
 
 def _host(dispatcher: Dispatcher) -> Host | None:
