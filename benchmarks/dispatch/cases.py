@@ -30,11 +30,11 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     from hpo.study.preparing.preparation import prepare_study
     from hpo.track.make import make_tracker
     from hpo.trials.record.record import memory_record
-    from hpo.workers.dispatch.dispatcher import make_dispatcher
+    from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 
     study = prepare_study(config_from_dict(study_tree(trials, dispatch, mlflow)))
     clock = Clock()
-    dispatcher = make_dispatcher(study.config.dispatch)
+    dispatcher = make_dispatcher(Setup(settings=study.config.dispatch))
     warm_up(dispatcher, study.task_builder())
     startup_seconds = clock.read(1).seconds
     store = open_study(study) if record else memory_record(Goal({"score": "maximize"}), study.layout)

@@ -167,7 +167,7 @@ def _budgets(at: Sequence[int], full: int) -> list[Budget]:
 def _start_dispatcher(comparison: ComparisonPlan, progress: How, stack: ExitStack) -> Dispatcher:
     for note in comparison.study.described.notes:
         print(printable(note))
-    return start_dispatcher(comparison.study, Terminal() if progress else Display(), None, stack)
+    return start_dispatcher(comparison.study, Terminal() if progress else Display(), stack)
 
 
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:

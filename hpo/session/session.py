@@ -33,10 +33,9 @@ from hpo.track.projection import close_in_tracker, interrupt_in_tracker, open_in
 from hpo.trials.history import History
 from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial
-from hpo.workers.dispatch.dispatcher import Dispatcher, code_to_send, make_dispatcher, use_of
+from hpo.workers.dispatch.dispatcher import Dispatcher, Setup, code_to_send, make_dispatcher, use_of
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.other_searches import announce_use, other_searches, total_use
-from hpo.workers.dispatch.simulated import SimulatedDispatcher
 
 # After an interruption, a tracker that makes no progress for this long leaves the rest to `hpo sync`.
 _HURRY_SECONDS = 8.0
@@ -77,14 +76,14 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             stopping.last_words = lambda: _last_words(study, num_before)
         display.announce(study)
         has_work = record is None or _has_work(study, record)
-        dispatcher = start_dispatcher(study, display, config.artifacts, stack) if has_work else LocalDispatcher()
+        # In a resumed search, a simulated clock starts at the end of the last training.
+        now = max((trial.ended or 0.0 for trial in record.trials()), default=0.0) if record else 0.0
+        dispatcher = start_dispatcher(study, display, stack, config.artifacts, now) if has_work else LocalDispatcher()
         stopping.check()
         if has_work:
             display.show_workers(study, dispatcher.slots, dispatcher.gpus)
         record = record or _open_record(study)
         stack.callback(record.close)
-        if isinstance(dispatcher, SimulatedDispatcher):
-            dispatcher.now = max((trial.ended or 0.0 for trial in record.trials()), default=0.0)
         notes = Notes(record)
         # Use the code noted in the record: files that trainings have written since then are not part of it.
         study = replace(study, code=notes.code)
@@ -114,10 +113,12 @@ def _open_record(study: PreparedStudy) -> Record:
     return open_study(study)
 
 
-def start_dispatcher(study: PreparedStudy, display: Display, artifacts: str | None, stack: ExitStack) -> Dispatcher:
+def start_dispatcher(
+    study: PreparedStudy, display: Display, stack: ExitStack, artifacts: str | None = None, now: float = 0.0
+) -> Dispatcher:
     """Start the workers, and announce their use of this machine to other searches. Closing `stack` ends both.
 
-    `artifacts` is the URL where workers store states and models; None = the study's folder.
+    For `artifacts` and `now` see `Setup`.
     """
     config = study.config
     code = code_to_send(config.dispatch, study.objective)
@@ -127,7 +128,8 @@ def start_dispatcher(study: PreparedStudy, display: Display, artifacts: str | No
     if others:
         display.show_other_searches(config.dispatch, others)
     display.show_start(config.dispatch)
-    dispatcher = make_dispatcher(config.dispatch, config.secrets, code, artifacts, total_use(others))
+    setup = Setup(settings=config.dispatch, code=code, artifacts=artifacts, in_use=total_use(others), now=now)
+    dispatcher = make_dispatcher(setup, config.secrets)
     stack.callback(dispatcher.close)
     if (use := use_of(dispatcher, config.dispatch)) is not None:
         stack.enter_context(announce_use(use))

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from hpo.errors import DispatchError
-from hpo.workers.dispatch.dispatcher import make_dispatcher
+from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.workers.dispatch.ray.private import without_dashboard
 from tests.studies import REPOSITORY, dispatch_section
@@ -103,5 +103,5 @@ def test_an_open_cluster_is_refused_with_the_flag_that_allows_it(monkeypatch):
     with without_dashboard():
         opened = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     with pytest.raises(DispatchError, match=r"asks for no token.*dispatch\.allow_open_cluster=true"):
-        make_dispatcher(dispatch_section(address=opened.address, workers=1))
+        make_dispatcher(Setup(settings=dispatch_section(address=opened.address, workers=1)))
     opened.shutdown()

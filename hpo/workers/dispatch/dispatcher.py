@@ -3,7 +3,7 @@
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,10 +32,12 @@ class Setup:
     """The arguments to create a dispatcher."""
 
     settings: DispatchSection
-    import_from: str  # the folder to import the objective from, in addition to installed packages
+    # The folder to import the objective from, in addition to installed packages.
+    import_from: str = field(default_factory=lambda: str(Path.cwd()))
     code: Code | None = None  # the code to send to the nodes of a cluster; None = nothing to send
     artifacts: str | None = None  # URL where workers store states and models; None = the study's folder
     in_use: Use = NOTHING  # the CPUs and GPUs of this machine that other searches use
+    now: float = 0.0  # the time in seconds at which a simulated clock starts
 
 
 @dataclass(frozen=True)
@@ -187,30 +189,21 @@ def outcomes(
                 show_progress(ended, total)
 
 
-def make_dispatcher(
-    settings: DispatchSection,
-    secrets: Secrets | None = None,
-    code: Code | None = None,
-    artifacts: str | None = None,
-    in_use: Use = NOTHING,
-) -> Dispatcher:
-    """Return a dispatcher of the type `settings.name`, with started workers.
+def make_dispatcher(setup: Setup, secrets: Secrets | None = None) -> Dispatcher:
+    """Return a dispatcher of the type `setup.settings.name`, with started workers.
 
     Args:
-        settings: the section `dispatch` of the configuration.
+        setup: the dispatcher's arguments.
         secrets: values of secrets in the cluster's address, by name. Missing values come from environment variables.
-        code: see `Setup`.
-        artifacts: see `Setup`.
-        in_use: see `Setup`.
 
     Raises:
         DispatchError: the workers cannot be started.
         ConfigError: an environment variable with a secret of the address is not set.
     """
+    settings = setup.settings
     if settings.address is not None:
         address = reveal_secrets(settings.address, values_of(settings.address, secrets or {}, "dispatch.address"))
-        settings = settings.model_copy(update={"address": address})
-    setup = Setup(settings=settings, import_from=str(Path.cwd()), code=code, artifacts=artifacts, in_use=in_use)
+        setup = replace(setup, settings=settings.model_copy(update={"address": address}))
     module, _, name = settings.type.path.partition(":")
     made: Dispatcher = getattr(importlib.import_module(module), name).of(setup)
     return made

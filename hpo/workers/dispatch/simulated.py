@@ -17,14 +17,14 @@ class SimulatedDispatcher:
 
     In simulated time, a task takes the `seconds` that its objective returns, or its wall time if the objective returns
     no `seconds`. The reports of a task come at equal intervals. Tasks start in the order of `submit`, each on the
-    worker that becomes free first; on ties, on the worker with the lower number. The simulated time starts at 0 or,
-    in a resumed search, at the end of the last training. It does not advance while the search itself computes.
+    worker that becomes free first; on ties, on the worker with the lower number. The simulated time starts at `now`. It
+    does not advance while the search itself computes.
     """
 
     runs_here = True
     gpus = Gpus()
 
-    def __init__(self, workers: int, import_from: str | None = None) -> None:
+    def __init__(self, workers: int, import_from: str | None = None, now: float = 0.0) -> None:
         self.slots = workers
         self._import_from = import_from
         self._waiting: deque[Task] = deque()
@@ -32,12 +32,12 @@ class SimulatedDispatcher:
         # The second field, a count, orders reports that are due at the same time.
         self._due: list[tuple[float, int, int, TaskReport]] = []
         self._count = itertools.count()
-        self.now = 0.0
+        self.now = now
 
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """Return a dispatcher with the arguments in `setup`."""
-        return cls(setup.settings.workers or 1, setup.import_from)
+        return cls(setup.settings.workers or 1, setup.import_from, setup.now)
 
     def submit(self, task: Task) -> None:
         """Start the task if a worker is free; otherwise queue it."""
