@@ -140,7 +140,7 @@ def test_what_a_task_prints_comes_with_its_end_however_it_ends_without_secrets(c
 
 
 def test_what_a_task_prints_comes_with_its_reports_too(child, monkeypatch):
-    monkeypatch.setattr("hpo.workers.dispatch.process.child.SECONDS_BETWEEN_LOGS", 0.0)
+    monkeypatch.setattr("hpo.workers.dispatch.printed.SECONDS_BETWEEN_LOGS", 0.0)
     first, *_ = child.run(replace(task(0, "constant").payload, objective="toy_faults:prints_and_reports"), "a call")
     assert (first["printed"], "outcome" in first) == ("begun\n", False)
 

@@ -1,21 +1,17 @@
 """Runs tasks one after another in this process, so that a debugger can step into them."""
 
-import contextlib
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TextIO
+from typing import Self
 
 from hpo.config.secrets import excerpt
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of
-from hpo.workers.dispatch.process.child import LogPace
+from hpo.workers.dispatch.printed import Echo, LogPace
 from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import LAST_MESSAGES, Message
-
-MOST_CHARACTERS = 1 << 18  # how many characters to keep of a task's output; the last ones are kept
 
 
 class LocalDispatcher:
@@ -83,51 +79,3 @@ class LocalDispatcher:
         """Drop all tasks."""
         self._waiting.clear()
         self._running = None
-
-
-class Echo:
-    """Keeps a copy of the text that Python code writes to standard output and standard error."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._size = 0
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """Within the block, keep a copy of all text that Python code prints."""
-        with (
-            contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
-            contextlib.redirect_stderr(_Echoed(sys.stderr, self)),
-        ):
-            yield
-
-    def keep(self, text: str) -> None:
-        """Add a piece of output. If the output is long, drop its beginning."""
-        self._parts.append(text)
-        self._size += len(text)
-        if self._size > 2 * MOST_CHARACTERS:
-            self._parts = [self.text()]
-            self._size = len(self._parts[0])
-
-    def text(self) -> str:
-        """Return the output; if it is long, only its last characters."""
-        return "".join(self._parts)[-MOST_CHARACTERS:]
-
-
-class _Echoed:
-    """A stream that passes text on to another stream, and copies the text to an `Echo`."""
-
-    def __init__(self, stream: TextIO, echo: Echo) -> None:
-        self._stream = stream
-        self._echo = echo
-
-    def write(self, text: str) -> int:
-        self._echo.keep(text)
-        return self._stream.write(text)
-
-    def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

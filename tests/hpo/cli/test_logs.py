@@ -11,7 +11,7 @@ from hpo.session.stopping import SessionDispatcher, Stopping
 from hpo.study.files.folder import StudyFolder
 from hpo.trials.trial import Outcome, TaskLayout
 from hpo.workers.dispatch.dispatcher import report_of
-from hpo.workers.dispatch.local import MOST_CHARACTERS, Echo
+from hpo.workers.dispatch.printed import MOST_CHARACTERS, Echo
 from hpo.workers.training.tasks import FINAL_FOLD, Task
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.commands.searched import found
@@ -54,7 +54,7 @@ def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, folder):
 
 
 def test_the_log_of_a_running_training_is_written_at_its_reports(monkeypatch):
-    monkeypatch.setattr("hpo.workers.dispatch.process.child.SECONDS_BETWEEN_LOGS", 0.0)
+    monkeypatch.setattr("hpo.workers.dispatch.printed.SECONDS_BETWEEN_LOGS", 0.0)
 
     def train(config, trial):
         for epoch in (1, 2):

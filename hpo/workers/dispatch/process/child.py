@@ -1,14 +1,12 @@
 """The child process of a worker. The child trains, and the worker learns how the child ended."""
 
 import contextlib
-import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from hpo.config.secrets import excerpt
 from hpo.trials.trial import Outcome
+from hpo.workers.dispatch.printed import LogPace, PrintedFile
 from hpo.workers.dispatch.process.memory_guard import TASK_PROCESS, MemoryGuard
 from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_path
 from hpo.workers.training.tasks import Payload
@@ -24,22 +23,6 @@ from hpo.workers.training.worker import LAST_MESSAGES, Message
 # How often to check whether the process is alive, on systems without pidfd.
 _SECONDS_BETWEEN_CHECKS = 0.2
 _CHUNK_BYTES = 1 << 16
-SECONDS_BETWEEN_LOGS = 5.0
-_MOST_PRINTED = 1 << 18  # how many bytes to keep of a task's output; the last ones are kept
-
-
-class LogPace:
-    """Limits how often messages of a running task include its output: once every `SECONDS_BETWEEN_LOGS` seconds."""
-
-    def __init__(self) -> None:
-        self._next = time.monotonic() + SECONDS_BETWEEN_LOGS
-
-    def is_due(self) -> bool:
-        """Return whether the next message must contain the task's output so far."""
-        if (now := time.monotonic()) < self._next:
-            return False
-        self._next = now + SECONDS_BETWEEN_LOGS
-        return True
 
 
 class Child:
@@ -76,7 +59,7 @@ class Child:
         self._pidfd: int | None = None
         self._received = b""
         self._guard: MemoryGuard
-        self._printed = _Printed()
+        self._printed = PrintedFile()
         # Another thread that kills the process must not hit a later process with the same id.
         self._reaping = threading.Lock()
 
@@ -262,33 +245,3 @@ def _message(line: bytes) -> Message:
     except ValueError:
         return {}
     return message if isinstance(message, dict) else {}
-
-
-class _Printed:
-    """The output of a process and its children, stored in an unnamed file. The file is read when a task ends."""
-
-    def __init__(self) -> None:
-        self._descriptor, path = tempfile.mkstemp(prefix="hpo-printed-")
-        Path(path).unlink()
-        # Open the file for appending, because several processes write to it and it is emptied between tasks.
-        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
-        fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | os.O_APPEND)
-
-    def fileno(self) -> int:
-        """Return the file descriptor for the output."""
-        return self._descriptor
-
-    def empty(self) -> None:
-        """Delete the output so far."""
-        os.ftruncate(self._descriptor, 0)
-
-    def text(self) -> str:
-        """Return the output. If it is long, return only its end, after a line with the number of omitted bytes."""
-        size = os.fstat(self._descriptor).st_size
-        left_out = max(0, size - _MOST_PRINTED)
-        text = os.pread(self._descriptor, size - left_out, left_out).decode(errors="replace")
-        return f"[{left_out:,} earlier bytes are left out]\n{text}" if left_out else text
-
-    def close(self) -> None:
-        """Delete the file that contains the output."""
-        os.close(self._descriptor)
