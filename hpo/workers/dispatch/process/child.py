@@ -20,8 +20,10 @@ from hpo.workers.objective.path import PYTHONPATH, path_variable, python, whole_
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import LAST_MESSAGES, Message
 
-# How often to check whether the process is alive, on systems without pidfd.
-_SECONDS_BETWEEN_CHECKS = 0.2
+# How often to check whether the process is alive.
+_MILLISECONDS_BETWEEN_CHECKS = 200
+# How long to wait for the end of a process that no longer answers. Writing a large core dump takes a while.
+_SECONDS_TO_DIE = 10.0
 _CHUNK_BYTES = 1 << 16
 
 
@@ -37,8 +39,6 @@ class Child:
         is_fresh: whether each task gets a new process.
         arguments: the command line of the search; None = the command line of this process.
         path: the import path (`sys.path`) for the objective; None = the import path of this process.
-        seconds_to_die: how long to wait for the end of a process that no longer answers. Writing a large core dump
-            takes a while.
     """
 
     def __init__(
@@ -47,16 +47,14 @@ class Child:
         is_fresh: bool = False,
         arguments: Sequence[str] | None = None,
         path: Sequence[str] | None = None,
-        seconds_to_die: float = 10.0,
     ) -> None:
-        self._import_from, self._seconds_to_die = import_from, seconds_to_die
+        self._import_from = import_from
         # The objective must be able to import the same modules as in the search's process.
         self._path = list(whole_path(import_from or str(Path.cwd())) if path is None else path)
         self._arguments = list(sys.argv if arguments is None else arguments)
         self._is_fresh, self._has_run = is_fresh, False
         self._process: subprocess.Popen[bytes] | None = None
         self._tasks = self._messages = self._life = -1
-        self._pidfd: int | None = None
         self._received = b""
         self._guard: MemoryGuard
         self._printed = PrintedFile()
@@ -86,7 +84,6 @@ class Child:
             start_new_session=True,  # `_end` kills the whole process group.
         )
         self._received, self._has_run = b"", False
-        self._pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else None
         self._guard = MemoryGuard(self._process.pid)
         for pipe in theirs:
             os.close(pipe)
@@ -104,10 +101,9 @@ class Child:
     ) -> Iterator[Message]:
         """Run a task and yield the messages of `run_task`. If the process dies, the last message is `{"died": {...}}`.
 
-        `died` has four fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
-        killed because memory ran out, else None. `out_of_step` says whether the process was killed because it answered
-        a different call. The last message, with or without `died`, has `printed`: the task's output without secrets.
-        Every few seconds, one of the earlier messages also has `printed`.
+        `died` has three fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
+        killed because memory ran out, else None. The last message, with or without `died`, has `printed`: the task's
+        output without secrets. Every few seconds, one of the earlier messages also has `printed`.
 
         Args:
             payload: the task.
@@ -145,8 +141,9 @@ class Child:
         while (line := self._next_line()) is not None:
             message = _message(line)
             if message.get("call") != call:
-                yield self._died(call, out_of_step=True)
-                return
+                # The task itself has written to the pipe.
+                self.kill()
+                break
             if "outcome" in message:
                 message["outcome"] = Outcome(**message["outcome"])
             yield message
@@ -198,30 +195,25 @@ class Child:
         """
         poll = select.poll()
         poll.register(self._messages, select.POLLIN)
-        if self._pidfd is not None:
-            poll.register(self._pidfd, select.POLLIN)
-        patience = None if self._pidfd is not None else _SECONDS_BETWEEN_CHECKS * 1000
-        while True:
-            ready = {descriptor for descriptor, _ in poll.poll(patience)}
-            if self._messages in ready:
-                return True
+        while not poll.poll(_MILLISECONDS_BETWEEN_CHECKS):
             if self._is_dead():
-                return bool(select.select([self._messages], [], [], 0)[0])
+                return bool(poll.poll(0))
+        return True
 
     def _is_dead(self) -> bool:
         assert self._process is not None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def _died(self, call: str, out_of_step: bool = False) -> Message:
+    def _died(self, call: str) -> Message:
         """Wait for the process to end. Return the `died` message."""
-        deadline = time.monotonic() + self._seconds_to_die
+        deadline = time.monotonic() + _SECONDS_TO_DIE
         # The pipe is closed. Either the process is about to end, or its task has closed all open files.
-        while not out_of_step and not self._is_dead() and time.monotonic() < deadline:
+        while not self._is_dead() and time.monotonic() < deadline:
             time.sleep(0.005)
         code = self._end()
         signal_number, exit_code = (-code, None) if code < 0 else (None, code)
         death = {"signal": signal_number, "exit_code": exit_code, "memory": self._guard.kill_reason}
-        return {"call": call, "died": {**death, "out_of_step": out_of_step}}
+        return {"call": call, "died": death}
 
     def _end(self) -> int:
         """Kill the process group, and wait for the process. Return its exit code; -9 = killed by signal 9."""
@@ -232,9 +224,8 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             code, self._process = self._process.wait(), None
-        for descriptor in (self._tasks, self._messages, self._life, self._pidfd):
-            if descriptor is not None:
-                os.close(descriptor)
+        for descriptor in (self._tasks, self._messages, self._life):
+            os.close(descriptor)
         return code
 
 

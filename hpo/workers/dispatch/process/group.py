@@ -246,8 +246,6 @@ def last_message(messages: Iterator[Message]) -> Message:
 def describe_death(death: Mapping[str, Any]) -> str:
     """Return a text about the death of a process. `death` is the value of `died` in a message of a child or a group."""
     who = f"rank {death['rank']}" if "rank" in death else "worker"
-    if death["out_of_step"]:
-        return f"{who} was ended: its message did not belong to its task"
     if death["signal"] is not None:
         return f"{who} died (signal {death['signal']})"
     return f"{who} died (exit code {death['exit_code']})"
