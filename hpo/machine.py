@@ -1,4 +1,4 @@
-"""Memory and processes of the machine, and errors that the machine causes, such as a full disk."""
+"""Memory, processes and environment variables of the machine, and errors that it causes, such as a full disk."""
 
 import errno
 import getpass
@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +145,26 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
+
+
+@contextmanager
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Within the block, set these environment variables, and unset those with the value None."""
+    before = {name: os.environ.get(name) for name in variables}
+    set_variables(variables)
+    try:
+        yield
+    finally:
+        set_variables(before)
+
+
+def set_variables(variables: Mapping[str, str | None]) -> None:
+    """Set these environment variables, and unset those with the value None."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from hpo.config.secrets import Secrets, hide_secrets, reveal_secrets, values_of
 from hpo.errors import first_line
-from hpo.machine import user_name
+from hpo.machine import environment, user_name
 from hpo.trials.space.space import short_text
 from hpo.trials.trial import Trial
 
@@ -139,12 +139,12 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
         return
     with contextlib.ExitStack() as stack:
         # MLflow reads this variable at import.
-        stack.enter_context(_environment({_NO_TELEMETRY: os.environ.get(_NO_TELEMETRY, "true")}))
+        stack.enter_context(environment({_NO_TELEMETRY: os.environ.get(_NO_TELEMETRY, "true")}))
         import mlflow
 
         before = mlflow.active_run()
         opened, variables, ends = _opened(given, trial, secrets, stack)
-        stack.enter_context(_environment(variables))
+        stack.enter_context(environment(variables))
         stack.enter_context(_following(variables["MLFLOW_TRACKING_URI"]))
         if before is not None:
             active = f"MLflow's run {before.info.run_id} is active in this process: the objective logs to that run"
@@ -160,7 +160,7 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
             with contextlib.suppress(mlflow.MlflowException, OSError):
                 _end_active(before.info.run_id if before else None, status)
             if ends and opened.id is not None:
-                with contextlib.suppress(mlflow.MlflowException, OSError), _environment(_impatient()):
+                with contextlib.suppress(mlflow.MlflowException, OSError), environment(_impatient()):
                     client = mlflow.MlflowClient(variables["MLFLOW_TRACKING_URI"])
                     client.set_terminated(opened.id, status)
                     client.update_run(opened.id, name=given["name"])
@@ -179,7 +179,7 @@ def _opened(
         warning = f"track.uri: {uri} is a file on {given['host']}, which {here} cannot reach: {lost}"
         return OwnRun(warning=f"{warning}; give the address of a server"), _in_scratch(given, stack), False
     try:
-        with _environment(_impatient()), _quiet():
+        with environment(_impatient()), _quiet():
             client = client_of(uri)
             experiment = experiment_of(client, given["experiment"], Path(given["artifacts"])).experiment_id
             run_id, ends = _found(client, experiment, trial, given)
@@ -248,7 +248,7 @@ def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hpo-mlflow-", ignore_cleanup_errors=True))
     uri, allowed = f"{Path(folder).as_uri()}/runs", {"MLFLOW_ALLOW_FILE_STORE": "true"}
-    with _environment(allowed):
+    with environment(allowed):
         client = MlflowClient(uri)
         experiment = client.create_experiment(given["experiment"])
         run_id = client.create_run(experiment, run_name=given["name"]).info.run_id
@@ -257,25 +257,6 @@ def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
 
 def _impatient() -> dict[str, str]:
     return {name: os.environ.get(name, value) for name, value in IMPATIENT.items()}
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set these variables, unset those with the value None, and restore the old values afterwards."""
-    before = {name: os.environ.get(name) for name in variables}
-    _set(variables)
-    try:
-        yield
-    finally:
-        _set(before)
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 @contextlib.contextmanager

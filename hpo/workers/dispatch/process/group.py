@@ -1,16 +1,16 @@
 """A group of processes that train one task together. The first process reports. If any process fails, all are ended."""
 
-import os
 import socket
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hpo.machine import environment
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.process.child import Child
 from hpo.workers.training.tasks import Payload
@@ -35,16 +35,6 @@ class Seat:
 
     node: str = ""  # name of the machine
     gpus: Sequence[str] = ()  # numbers of the process's GPUs on that machine
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Within the block, unset the environment variables of a process group, so that this process trains alone."""
-    before = {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(before)
 
 
 def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[str, str]]:
@@ -216,7 +206,8 @@ def run_here(payload: Payload, import_from: str | None = None, seconds_alone: fl
     in this process.
     """
     if payload.processes == 1 or payload.test is not None:
-        with alone():
+        # This process trains alone, even if the variables say that it is one of several.
+        with environment(dict.fromkeys(VARIABLES)):
             yield from run_task(payload, import_from)
         return
     folder = import_from or str(Path.cwd())

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import psutil
 
 from hpo.errors import DispatchError, first_line
+from hpo.machine import set_variables
 from hpo.workers.dispatch.ray import private as ray_private
 from hpo.workers.dispatch.ray import watchdog as ray_watchdog
 from hpo.workers.dispatch.ray.address import cannot_join, is_connected_here, refuse_dead_address, refuse_open_cluster
@@ -131,7 +132,8 @@ class RayCluster:
         }
         # Ray may read its variables at any time until it is shut down, so they stay set until then.
         self._before = {name: os.environ.get(name) for name in variables}
-        _set_environment(variables)
+        set_variables(variables)
+        ray_private.read_again()
         self.gpu_numbers = _free_first(gpus, gpus_in_use)
         if gpus_in_use and self.gpu_numbers:
             os.environ[_VISIBLE] = ",".join(map(str, self.gpu_numbers))
@@ -274,7 +276,8 @@ class RayCluster:
             self._is_connected = False
         self._is_left.set()
         if self._before:
-            _set_environment(self._before)
+            set_variables(self._before)
+            ray_private.read_again()
         if self._watchdog is not None:
             # When the pipe closes, the watchdog kills the remaining processes and deletes the folder.
             os.close(self._pipe)
@@ -305,13 +308,3 @@ def remove_abandoned() -> None:
         is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
         if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _set_environment(variables: Mapping[str, str | None]) -> None:
-    """Set Ray's environment variables, and make Ray read them again."""
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-    ray_private.read_again()
