@@ -1,8 +1,10 @@
-"""Memory, processes and environment variables of the machine, and errors that it causes, such as a full disk."""
+"""Memory, processes, software and variables of the machine, and errors that it causes, such as a full disk."""
 
 import errno
 import getpass
+import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import sqlite3
@@ -15,6 +17,8 @@ from typing import Self
 from hpo.errors import OUTPUT, MachineError, text_of
 
 GIB = 2**30
+PYTHON = ".".join(platform.python_version_tuple()[:2])
+"""The Python version of this process, such as `3.11`."""
 # The folder with the memory limit and memory use of a container (cgroup v2).
 _CGROUP = Path("/sys/fs/cgroup")
 # Errors that do not depend on the point of a trial. They do not count as a failure of the point.
@@ -137,6 +141,14 @@ def _of_container(name: str) -> str:
         return (_CGROUP / name).read_text()
     except OSError:
         return ""
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of a package; None if the package is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def user_name() -> str:

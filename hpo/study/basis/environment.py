@@ -1,6 +1,5 @@
 """The environment of a study: versions, the machine, and the state of the repository."""
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -15,6 +14,7 @@ from hpo.config.documents import read_json
 from hpo.config.secrets import Secrets, hide_in_argument, hide_secrets
 from hpo.errors import StudyError
 from hpo.git import git
+from hpo.machine import version_of
 from hpo.study.files.folder import inner
 from hpo.study.upgrade import FORMAT
 
@@ -73,14 +73,6 @@ def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> It
     for when, environment in (("then", before), ("now", now)):
         if environment.get("is_dirty"):
             yield f"code: had uncommitted changes {when}"
-
-
-def version_of(package: str) -> str | None:
-    """Return the version of a package; None if the package is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _processor() -> str:

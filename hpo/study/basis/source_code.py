@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,8 +12,8 @@ from typing_extensions import TypedDict
 
 from hpo.engine import loop
 from hpo.git import git
+from hpo.machine import PYTHON, version_of
 from hpo.package import PACKAGE, ROOT
-from hpo.study.basis.environment import version_of
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import MODULE, ObjectivePath
 from hpo.workers.objective.source_files import RUN, digests_of, digests_of_run, sources
@@ -144,7 +143,7 @@ def _toolkit() -> Toolkit:
 
 def _versions() -> dict[str, str]:
     versions = {library: version for library in _LIBRARIES if (version := version_of(library))}
-    return {"python": ".".join(platform.python_version_tuple()[:2]), **versions}
+    return {"python": PYTHON, **versions}
 
 
 def _file_of(module: str) -> Path:

@@ -5,10 +5,8 @@ The other code is Python, torch, NumPy, the toolkit, and the installed package t
 
 import contextlib
 import hashlib
-import importlib.metadata
 import importlib.util
 import math
-import platform
 import shutil
 import tempfile
 import tomllib
@@ -17,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpo.errors import DispatchError
+from hpo.machine import PYTHON, version_of
 from hpo.package import PACKAGE, ROOT
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import ObjectivePath, origin_of
@@ -189,11 +188,11 @@ def describe(package: str | None) -> dict[str, str]:
     The version is `none` for software that is not installed. A hash of the code is part of the toolkit's version, and
     is the whole version of `package`.
     """
-    versions = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    versions = {"Python": PYTHON}
     for library in _LIBRARIES:
         # Treat builds for CPUs and GPUs, such as 2.13.0+cpu and 2.13.0+cu130, as the same version.
-        versions[library] = _version(library).partition("+")[0]
-    versions["hpo"] = f"{_version('hpo-transformer')} (code {_digest((PACKAGE, ROOT / 'model'))})"
+        versions[library] = (version_of(library) or "none").partition("+")[0]
+    versions["hpo"] = f"{version_of('hpo-transformer') or 'none'} (code {_digest((PACKAGE, ROOT / 'model'))})"
     if package is not None:
         spec = importlib.util.find_spec(package)
         places = spec.submodule_search_locations or [spec.origin or ""] if spec else []
@@ -217,13 +216,6 @@ def refuse_unlike(own: Mapping[str, str], found: Mapping[str, str]) -> None:
                 f"dispatch.address: node {node} must have the same {name} as this machine ({version}), given {other}; "
                 f"install the same version on both machines"
             )
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
 
 
 def _digest(places: Iterable[Path]) -> str:

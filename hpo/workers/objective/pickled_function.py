@@ -13,7 +13,6 @@ import inspect
 import io
 import json
 import pickle
-import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from types import CodeType, GetSetDescriptorType, MemberDescriptorType, ModuleTy
 from typing import Any
 
 from hpo.errors import ConfigError, StudyError, is_interruption, text_of
+from hpo.machine import PYTHON
 from hpo.package import PACKAGE
 from hpo.workers.objective.definitions import code_of, dumps, is_of_script, text_of_code, tree_of, wrapped
 from hpo.workers.objective.given_data import GivenData
@@ -51,7 +51,7 @@ class PickledFunction:
             data = dumps(function)
         except Exception as error:  # A __reduce__ of any library may raise anything.
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {text_of(error)}") from error
-        return cls(name, digest_of(parts), _python(), sorted(own_modules(parts)), data)
+        return cls(name, digest_of(parts), PYTHON, sorted(own_modules(parts)), data)
 
     @classmethod
     def read(cls, path: Path) -> "PickledFunction":
@@ -75,10 +75,10 @@ class PickledFunction:
 
     def load(self) -> Callable[..., Any]:
         """Unpickle the function. Raise ConfigError if it cannot be loaded, for example by another Python version."""
-        if self.python != _python():
+        if self.python != PYTHON:
             raise ConfigError(
                 f"objective: '{self.name}' was pickled by Python {self.python} and must be loaded by the same version, "
-                f"given Python {_python()}; run this command with Python {self.python}"
+                f"given Python {PYTHON}; run this command with Python {self.python}"
             )
         try:
             function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- trusted before
@@ -91,10 +91,6 @@ class PickledFunction:
             ) from error
         assert callable(function)
         return function
-
-
-def _python() -> str:
-    return ".".join(platform.python_version_tuple()[:2])
 
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
