@@ -27,8 +27,10 @@ class Mirroring(Observer):
     lost, the search repeats about `seconds_between` seconds of work.
     """
 
-    def __init__(self, mirror: Mirror, seconds_between: float = 60.0) -> None:
-        self._mirror, self._seconds_between = mirror, seconds_between
+    seconds_between = 60.0
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
         self._thread: threading.Thread | None = None
         self._last = time.monotonic()
         self._has_warned = False
@@ -36,7 +38,7 @@ class Mirroring(Observer):
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
         """After an outcome, begin a copy, unless a copy is running or began less than `seconds_between` seconds ago."""
         is_busy = self._thread is not None and self._thread.is_alive()
-        if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self._seconds_between:
+        if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self.seconds_between:
             self._last = time.monotonic()
             self._thread = threading.Thread(target=self._copy, daemon=True)
             self._thread.start()

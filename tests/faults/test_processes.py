@@ -1,6 +1,5 @@
 """What a task can do to its process: its worker reports how it ended, and goes on with another. No Ray is needed."""
 
-import functools
 import importlib
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from hpo.workers.dispatch.process import memory_guard
 from hpo.workers.dispatch.process.child import Child
 from hpo.workers.dispatch.process.memory_guard import MemoryGuard, held_by_task_processes
 from hpo.workers.dispatch.process.task_process import gpu_memory, release_gpu_memory
@@ -110,17 +110,19 @@ def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figur
         children = {process.pid for process in psutil.Process().children()}
         return {pid: held for pid, held in held_by_task_processes().items() if pid in children}
 
-    guard = functools.partial(MemoryGuard, memory=lambda: (2**30, 2**36), held=ours)
-    monkeypatch.setattr("hpo.workers.dispatch.process.child.MemoryGuard", guard)
+    monkeypatch.setattr(memory_guard, "free_and_total", lambda: (2**30, 2**36))
+    monkeypatch.setattr(memory_guard, "held_by_task_processes", ours)
     (last,) = messages(Child(str(REPOSITORY)), "sleeps")
     assert last["died"]["signal"] == signal.SIGKILL
     assert "when 1.0 of 64.0 GiB were free" in last["died"]["memory"]
 
 
-def test_a_process_that_is_not_the_largest_is_spared():
+def test_a_process_that_is_not_the_largest_is_spared(monkeypatch):
     """It is another worker's to kill; each judges its own process alone."""
     looks = []
-    guard = MemoryGuard(2, lambda: (0, 2**36), lambda: looks.append(1) or {1: 2**40, 2: 2**30})
+    monkeypatch.setattr(memory_guard, "free_and_total", lambda: (0, 2**36))
+    monkeypatch.setattr(memory_guard, "held_by_task_processes", lambda: looks.append(1) or {1: 2**40, 2: 2**30})
+    guard = MemoryGuard(2)
     while guard.kill_reason is None and len(looks) < 2:
         time.sleep(0.05)
     guard.stop()

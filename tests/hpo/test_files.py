@@ -43,5 +43,6 @@ def test_a_link_that_leaves_the_folder_on_its_way_is_known_as_one(state, target)
     assert {entry.name: entry.target for entry in entries(state) if entry.kind == "link"} == LINKS | {"out": None}
 
 
-def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path):
-    assert links_in(Path(Snapshots(str(state), str(tmp_path), seconds_between=0.0).take()["snapshot"])) == LINKS
+def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path, monkeypatch):
+    monkeypatch.setattr(Snapshots, "seconds_between", 0.0)
+    assert links_in(Path(Snapshots(str(state), str(tmp_path)).take()["snapshot"])) == LINKS

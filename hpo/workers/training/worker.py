@@ -26,8 +26,8 @@ from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
 Message = dict[str, Any]
 
-# Checking the links of a state may be slow, because a state may have many files. So the next check waits for at least
-# 1 second, and for at least 50 times the duration of the last check. Checks then take at most 2 % of the time.
+# Checking for links that lead out of a state may be slow, because a state may have many files. So the next check waits
+# for at least 1 second, and for at least 50 times the duration of the last check, which is at most 2 % of the time.
 _BETWEEN_CHECKS = (1.0, 50.0)
 # The last message of a task has one of these keys. `died` occurs only if the task ran in a separate process.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
@@ -39,12 +39,7 @@ _SENT_CODE = "<dynamic-code>"  # the file name of a pickled function in cloudpic
 _FOREIGN = ("<", *(f"{folder}/" for folder in (_PACKAGE, _PACKAGE.with_name("model"), *_PYTHON_FOLDERS)))
 
 
-def run_task(
-    payload: Payload,
-    import_from: str | None = None,
-    must_score: bool = True,
-    between_checks: tuple[float, float] = _BETWEEN_CHECKS,
-) -> Iterator[Message]:
+def run_task(payload: Payload, import_from: str | None = None, must_score: bool = True) -> Iterator[Message]:
     """Train one fold, or score a stored model on the test split.
 
     If the score becomes worse than `payload.limits` allow, the training is stopped. An error in the objective is not
@@ -55,8 +50,6 @@ def run_task(
         import_from: folder to import the objective from, in addition to installed packages; None = the working
             directory.
         must_score: whether the objective must return a score; False if another process of the same training returns it.
-        between_checks: the least time between two checks for links that lead out of the stored folders. The first
-            number is in seconds; the second is a multiple of the duration of the last check. The longer time applies.
 
     Yields:
         `{"point": {...}, "units": ..., "goes_on": ...}` for each point of the curve; `{"warning": text}` for the user;
@@ -65,7 +58,7 @@ def run_task(
         because its disk is full, the last message is `{"machine_fault": text}` instead.
     """
     started, clock = time.time(), time.perf_counter()
-    least_seconds, times = between_checks
+    least_seconds, times = _BETWEEN_CHECKS
     next_check = clock + least_seconds
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}

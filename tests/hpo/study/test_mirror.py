@@ -191,7 +191,8 @@ def test_a_missing_damaged_or_already_restored_copy_is_refused(toy, place, tmp_p
 
 def test_an_unreachable_mirror_gives_one_warning_and_the_next_copy_is_complete(toy, place, tmp_path, caplog):
     (tmp_path / "mirror").touch()
-    copying = Mirroring(mirror_of(toy, place.url), seconds_between=0.0)
+    copying = Mirroring(mirror_of(toy, place.url))
+    copying.seconds_between = 0.0
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             copying.reported(None, TaskReport(None, outcome=Outcome({"score": 1.0})))

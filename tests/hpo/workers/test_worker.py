@@ -295,7 +295,7 @@ LINKS = [
 @pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
 @pytest.mark.parametrize(("target", "moment", "reports", "error"), LINKS)
 def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
-    tmp_path, kind, target, moment, reports, error
+    monkeypatch, tmp_path, kind, target, moment, reports, error
 ):
     def train(task):
         folder = Path(task[kind])
@@ -308,8 +308,9 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
             (folder / "latest").symlink_to(target)
         return {"score": 1.0}
 
+    monkeypatch.setattr("hpo.workers.training.worker._BETWEEN_CHECKS", (0.0, 0.0))
     folder = tmp_path / "there"
-    *points, end = run_task(payload(train, **{kind: str(folder)}), between_checks=(0.0, 0.0))
+    *points, end = run_task(payload(train, **{kind: str(folder)}))
     found = end["outcome"].error
     assert found is None if error is None else f"{kind}/{error}" in found
     assert len(points) == reports

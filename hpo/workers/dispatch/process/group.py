@@ -72,6 +72,9 @@ _SECONDS_TO_LEARN_WHY = 2.0
 _SECONDS_TO_FINISH = 30.0
 # How long to wait after SIGTERM. Then the processes are killed.
 _SECONDS_TO_SAVE = 60.0
+# How long the first process may run after another process reports a failure. In this time it can report a failure of
+# its own, such as the same infinite loss. Then it is killed, because it may be waiting for the failed process.
+_SECONDS_ALONE = 10.0
 
 
 class Rank(NamedTuple):
@@ -94,17 +97,14 @@ class Rank(NamedTuple):
 class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
+    The first process is killed when another process dies, or `_SECONDS_ALONE` after another process reports a failure.
+
     Args:
         first: the process of rank 0.
         others: the processes of rank 1, 2, ...
-        seconds_alone: seconds that the first process may still run after another process reports a failure. After this
-            time, the first process is killed, because it may be waiting for the failed process. If all processes fail
-            for the same reason, such as a loss that is not finite, the first process can report its own failure in this
-            time. If another process dies, the first process is killed at once.
     """
 
-    def __init__(self, first: Child, others: Sequence[Rank], seconds_alone: float = 10.0) -> None:
-        self._seconds_alone = seconds_alone
+    def __init__(self, first: Child, others: Sequence[Rank]) -> None:
         self._first = first
         self._others = others
         self._change = threading.Condition()
@@ -148,7 +148,7 @@ class Group:
             self._change.notify_all()
             if _is_success(ending):
                 return
-            alone = self._seconds_alone if "outcome" in ending else 0.0
+            alone = _SECONDS_ALONE if "outcome" in ending else 0.0
             patience = _SECONDS_TO_SAVE if self._is_ending else alone
             if not self._change.wait_for(lambda: self._is_first_done, patience):
                 self._cause = self._cause or _of_rank(rank, ending)
@@ -195,11 +195,11 @@ class Group:
             if rank not in before:
                 other.kill()
         with self._change:
-            self._change.wait_for(have_ended, self._seconds_alone)
+            self._change.wait_for(have_ended, _SECONDS_ALONE)
         return before
 
 
-def run_here(payload: Payload, import_from: str | None = None, seconds_alone: float = 10.0) -> Iterator[Message]:
+def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
     """Run a task in this process or, if the task needs several processes, in a group of child processes.
 
     Yield the messages of `run_task`. If a child process dies, the outcome is a failure. The test split is always scored
@@ -213,7 +213,7 @@ def run_here(payload: Payload, import_from: str | None = None, seconds_alone: fl
     folder = import_from or str(Path.cwd())
     with ExitStack() as stack:
         first, *others = (stack.enter_context(closing(Child(folder))) for _ in range(payload.processes))
-        group = Group(first, [_rank_of(child, payload) for child in others], seconds_alone)
+        group = Group(first, [_rank_of(child, payload) for child in others])
         variables = variables_of([Seat()] * payload.processes)
         for message in group.run("here", variables, lambda given: first.run(payload, "here", variables=given)):
             yield {"outcome": Outcome(error=describe_death(message["died"]))} if "died" in message else message

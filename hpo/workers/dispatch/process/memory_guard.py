@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable
 
 import psutil
 
@@ -25,13 +24,8 @@ class MemoryGuard:
     most memory of all groups with a training process of this user.
     """
 
-    def __init__(
-        self,
-        pid: int,
-        memory: Callable[[], tuple[int, int]] = free_and_total,
-        held: Callable[[], dict[int, int]] | None = None,
-    ) -> None:
-        self._pid, self._memory, self._held = pid, memory, held or held_by_task_processes
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
         self._ended = threading.Event()
         self.kill_reason: str | None = None  # a text with the used and free memory at the kill; None = not killed
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -44,10 +38,10 @@ class MemoryGuard:
 
     def _watch(self) -> None:
         while not self._ended.wait(_SECONDS_BETWEEN_CHECKS):
-            free, total = self._memory()
+            free, total = free_and_total()
             if free >= MIN_FREE_FRACTION * total:
                 continue
-            held = self._held()
+            held = held_by_task_processes()
             # A process that has just died is missing in `held`.
             if self._pid not in held or held[self._pid] != max(held.values()):
                 continue

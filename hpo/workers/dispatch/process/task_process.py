@@ -111,12 +111,12 @@ class Snapshots:
     Args:
         state: the folder of the state; None = the training stores no state.
         folder: the folder for the copies; None = do not make copies.
-        seconds_between: the least number of seconds between two copies. If the machine is lost, about this much
-            training is lost.
     """
 
-    def __init__(self, state: str | None, folder: str | None, seconds_between: float = 60.0) -> None:
-        self._seconds_between = seconds_between
+    # The least time between two copies. If the machine is lost, about this much training is lost.
+    seconds_between = 60.0
+
+    def __init__(self, state: str | None, folder: str | None) -> None:
         self._places = (Path(state), Path(folder)) if state and folder else None
         self._last = time.monotonic()
 
@@ -126,7 +126,7 @@ class Snapshots:
         Return {} if it is too early for a copy, if there is no state, or if no copies are wanted.
         """
         now = time.monotonic()
-        if self._places is None or now - self._last < self._seconds_between or not self._places[0].is_dir():
+        if self._places is None or now - self._last < self.seconds_between or not self._places[0].is_dir():
             return {}
         state, folder = self._places
         copy = folder / f"{now}"

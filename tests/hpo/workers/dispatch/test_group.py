@@ -48,12 +48,12 @@ def other_dies(task):
 """
 
 
-def ended(objective, processes=3, config=None, **given):
+def ended(objective, processes=3, config=None):
     """Return the messages of a task, after which none of its processes is left."""
     Path("mine.py").write_text(MINE)
     before = set(psutil.Process().children())
     payload = Payload(f"mine:{objective}", config or {}, "score", processes=processes)
-    messages = list(run_here(payload, str(Path.cwd()), **given))
+    messages = list(run_here(payload, str(Path.cwd())))
     deadline = time.monotonic() + 10
     while set(psutil.Process().children()) - before:
         assert time.monotonic() < deadline, "a process is left"
@@ -79,8 +79,9 @@ FIRST_ENDS = [
 @pytest.mark.quick("other_dies-*")
 @pytest.mark.slow
 @pytest.mark.parametrize(("objective", "config", "words"), FIRST_ENDS)
-def test_one_that_ends_early_ends_them_all_and_says_why(objective, config, words):
-    error = ended(objective, processes=2, config=config, seconds_alone=0.5)[-1]["outcome"].error
+def test_one_that_ends_early_ends_them_all_and_says_why(monkeypatch, objective, config, words):
+    monkeypatch.setattr("hpo.workers.dispatch.process.group._SECONDS_ALONE", 0.5)
+    error = ended(objective, processes=2, config=config)[-1]["outcome"].error
     assert all(word in error for word in words), error
 
 
