@@ -3,7 +3,7 @@
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,11 +20,6 @@ from hpo.workers.training.worker import Message
 
 # How many lines and characters of a task's output, at most, are added to the details of its failure.
 _LAST_LINES, _LAST_CHARACTERS = 20, 2_000
-# Fields that a message and a `TaskReport` share.
-_REPORTED = {
-    *("point", "warning", "outcome", "machine_fault", "units", "goes_on", "printed", "gpu_memory", "host"),
-    *("lacks_metric", "mlflow_run"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +77,7 @@ class TaskReport:
 
 def report_of(task: Task, message: Message) -> TaskReport:
     """Convert a message of `hpo.workers.training.worker.run_task` to a report."""
-    given = {name: message[name] for name in _REPORTED & message.keys()}
+    given = {each.name: message[each.name] for each in fields(TaskReport) if each.name in message}
     if "outcome" in given:
         given["outcome"] = with_last_lines(given["outcome"], message.get("printed"))
     if "gpu_memory" in given:
