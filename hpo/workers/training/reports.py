@@ -126,11 +126,6 @@ class Reports:
         if self._journal is not None:
             self._journal.end()
 
-    @property
-    def has_known(self) -> bool:
-        """Whether the next call of `take_known` returns any report."""
-        return bool(self._unsent)
-
     def take_known(self) -> Sequence[Entry]:
         """Return the reports of an interrupted attempt, unless an earlier call has already returned them."""
         entries, self._unsent = self._unsent, ()

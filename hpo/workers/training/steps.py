@@ -242,8 +242,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
             given = reported_values.flat({name: value for name, value in step.items() if name != "more"})
             reports.named |= given.keys()
             point = reports.take(reported_values.numbers(given))
-            if reports.has_known:
-                yield from _known(reports, units)
+            yield from _known(reports, units)
             if point is None:
                 continue
             took = units.step(step.get("units") if counts else None, step.get("more"))
