@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from hpo.config.keys import flatten
 from hpo.config.study_config import explain
-from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
+from hpo.objectives.table_rows import Row, Table, TableConfig, is_number, read_table
 
 # An amount of training is a number of points on the stored learning curve, so no state is needed to continue.
 CONTINUES = True
@@ -42,7 +42,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the search space and other settings from the table; see `SearchDescription`."""
     table = _table(config)
     space = {
-        column: {"values" if all(_is_number(v) for v in values) else "choices": list(values)}
+        column: {"values" if all(is_number(v) for v in values) else "choices": list(values)}
         for column, values in table.values.items()
     }
     combinations = math.prod(len(values) for values in table.values.values())
@@ -133,7 +133,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 
 def _cell(row: Row, column: str) -> float:
     value = row.others.get(column)
-    if value is None or not _is_number(value):
+    if value is None or not is_number(value):
         raise LookupError(f"the table's row of this configuration has no number in column '{column}'")
     return float(value)
 
@@ -173,7 +173,3 @@ def _read(data: str, _changed: int) -> Table:
         return read_table(TableConfig.model_validate_json(data))
     except ValidationError as error:
         raise ValueError(explain(error, "data.")) from error
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -91,11 +91,7 @@ class Table:
     def numbers(self) -> list[str]:
         """The columns that are not hyperparameters and have a number in the first row."""
         first = next(iter(self.rows.values())).others
-        return [
-            name
-            for name, value in first.items()
-            if name not in self.values and isinstance(value, int | float) and not isinstance(value, bool)
-        ]
+        return [name for name, value in first.items() if name not in self.values and is_number(value)]
 
     @cached_property
     def _places(self) -> list[dict[Any, int]]:
@@ -299,3 +295,8 @@ def _rows(
 
 def _ordered(distinct: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(distinct if any(isinstance(v, str) for v in distinct) else sorted(distinct))
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number; true and false do not count as numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

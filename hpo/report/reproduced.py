@@ -24,6 +24,7 @@ from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.trials.goal import Goal
 from hpo.trials.reported_values import number
+from hpo.trials.space.peers import is_number
 from hpo.trials.table import Row, cell_number, deciding_columns, metric_columns, point_of
 
 # A reported number is computed from recorded numbers; only other library versions may round it differently.
@@ -308,11 +309,6 @@ def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             stack += [(f"{key}.{name}" if key else str(name), value) for name, value in inside][::-1]
         else:
             yield key, branch
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a JSON value is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _refuse_differences(report: Mapping[str, Any], expected: Mapping[str, Any], source: str) -> None:
