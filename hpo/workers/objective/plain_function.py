@@ -90,9 +90,7 @@ class RunningTrial:
         """
         if self._is_stopped:
             raise TrainingStopped
-        if self._reader is None:
-            raise RuntimeError("report() was called after the end of the training; call it while the function runs")
-        self._send(point_of(self._metric, point, step, numbers))
+        self._send("report", point_of(self._metric, point, step, numbers))
 
     __call__ = report
 
@@ -109,9 +107,7 @@ class RunningTrial:
         """
         if not isinstance(value, str) and reported_values.number(value) is None:
             raise TypeError(f"note() takes a finite number or a text, given {name}={value!r:.200}")
-        if self._reader is None:
-            raise RuntimeError("note() was called after the end of the training; call it while the function runs")
-        self._send({"note": {str(name): value}})
+        self._send("note", {"note": {str(name): value}})
 
     @functools.cached_property
     def dir(self) -> Path:
@@ -146,10 +142,11 @@ class RunningTrial:
             RuntimeError: `warn` was called in a thread other than the function's.
         """
         if self._reader is not None:
-            self._send({"warning": text})
+            self._send("warn", {"warning": text})
 
-    def _send(self, step: Mapping[str, Any]) -> None:
-        assert self._reader is not None
+    def _send(self, method: str, step: Mapping[str, Any]) -> None:
+        if self._reader is None:
+            raise RuntimeError(f"{method}() was called after the end of the training; call it while the function runs")
         try:
             self._reader.switch(step)
         except SwitchError as error:
