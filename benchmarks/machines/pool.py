@@ -16,7 +16,7 @@ from benchmarks.shared.printing import expect
 from hpo.config.sections import DispatchSection
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.code import Code
-from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.store.packing import Content, ObjectStore
 from hpo.workers.training.tasks import Payload, Task
 
@@ -71,8 +71,9 @@ class Pool:
         code.write_text(OBJECTIVE)
         self._config = {"mark": str(code), "signal": f"{folder}-{secrets.token_hex(4)}", "model_mib": 0}
         self._num_tasks = 0
+        setup = Setup(settings=section, import_from=str(folder), code=Code({code.name: code}))
         began = time.perf_counter()
-        self._dispatcher = RayDispatcher(section, str(folder), Code({code.name: code}))
+        self._dispatcher = make_dispatcher(setup)
         self._start_all()
         self.start_seconds = time.perf_counter() - began
 

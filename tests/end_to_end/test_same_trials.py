@@ -11,8 +11,8 @@ import pytest
 
 from hpo.engine.loop import search
 from hpo.trials.record.record import Record, Rows
+from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.dispatch.local import LocalDispatcher
-from hpo.workers.dispatch.ray.pool import RayDispatcher
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, dispatch_section, prepared, run_toy, toy_config
 
 SPACE = SPACES["mixed"]
@@ -48,7 +48,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.mark.slow
 def test_ray_workers_give_the_same_trials(undisturbed, tmp_path):
-    dispatcher = RayDispatcher(dispatch_section(workers=2), str(REPOSITORY))
+    dispatcher = make_dispatcher(Setup(settings=dispatch_section(workers=2), import_from=str(REPOSITORY)))
     try:
         for name in ("random", "asha"):
             assert run_toy(tmp_path / name, toy_config(name, SPACE, trials=20), dispatcher) == undisturbed(name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.dispatch.ray.private import without_dashboard
 from hpo.workers.training.tasks import Payload, Task
 from tests.contracts.test_dispatchers import run
@@ -34,7 +34,7 @@ def run(task):
 def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again():
     Path("mine.py").write_text(RANKS)
     settings = dispatch_section(workers=1, processes_per_task=3, cpus_per_worker=0.3, retries=1)
-    pool = RayDispatcher(settings, str(Path.cwd()))
+    pool = make_dispatcher(Setup(settings=settings))
     try:
         outcomes, _ = run(pool, [Task(0, 0, Payload("mine:run", {}, "score", processes=3))])
         assert (outcomes[0].error, outcomes[0].attempt, outcomes[0].metrics["world"]) == (None, 2, 3)
@@ -87,7 +87,7 @@ def pool(cluster):
     """Return a pool without retries: a lost node is no attempt."""
     Path("mine.py").write_text(STEPS)
     settings = dispatch_section(workers=2, retries=0, address=cluster.address, allow_open_cluster=True)
-    pool = RayDispatcher(settings, str(Path.cwd()))
+    pool = make_dispatcher(Setup(settings=settings))
     yield pool
     pool.close()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.training.tasks import Task
 from tests.contracts.test_dispatchers import run
 from tests.contracts.test_dispatchers import task as toy_task
@@ -26,7 +26,8 @@ def directory(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pool(directory):
     with contextlib.chdir(directory):
-        dispatcher = RayDispatcher(dispatch_section(workers=2, timeout_seconds=SILENT_SECONDS), str(REPOSITORY))
+        settings = dispatch_section(workers=2, timeout_seconds=SILENT_SECONDS)
+        dispatcher = make_dispatcher(Setup(settings=settings, import_from=str(REPOSITORY)))
     yield dispatcher
     dispatcher.close()
 

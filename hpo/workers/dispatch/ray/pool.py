@@ -8,12 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError, MachineError
 from hpo.trials.trial import Outcome
-from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus, Setup, TaskReport, report_of, with_last_lines
-from hpo.workers.dispatch.other_searches import NOTHING, Use
 from hpo.workers.dispatch.process.group import describe_death
 from hpo.workers.dispatch.ray.private import is_at_fault, reason
 from hpo.workers.dispatch.ray.worker_group import start_group
@@ -57,16 +54,9 @@ class RayDispatcher:
 
     runs_here = False
 
-    def __init__(
-        self,
-        settings: DispatchSection,
-        import_from: str | None = None,
-        code: Code | None = None,
-        artifacts: str | None = None,
-        in_use: Use = NOTHING,
-    ) -> None:
-        self._settings = settings
-        self._cluster, self._group = start_group(settings, import_from, code or Code(), artifacts, in_use)
+    def __init__(self, setup: Setup) -> None:
+        settings = self._settings = setup.settings
+        self._cluster, self._group = start_group(setup)
         import ray
 
         self._ray = ray
@@ -87,7 +77,7 @@ class RayDispatcher:
     @classmethod
     def of(cls, setup: Setup) -> Self:
         """Return a dispatcher with the arguments in `setup`."""
-        return cls(setup.settings, setup.import_from, setup.code, setup.artifacts, setup.in_use)
+        return cls(setup)
 
     @property
     def now(self) -> float:

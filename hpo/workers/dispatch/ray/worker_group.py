@@ -8,14 +8,13 @@ import uuid
 from collections import deque
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError
 from hpo.machine import Host
 from hpo.workers.dispatch.code import Code, describe, refuse_unlike, staged
-from hpo.workers.dispatch.other_searches import Use
+from hpo.workers.dispatch.dispatcher import Setup
 from hpo.workers.dispatch.ray import worker as ray_worker
 from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.workers.dispatch.ray.private import draining_nodes, reason
@@ -30,16 +29,13 @@ _CHECK_SECONDS = 2.0
 _LEAST_BYTES = 16 * 2**20
 
 
-def start_group(
-    settings: DispatchSection, import_from: str | None, code: Code, artifacts: str | None, in_use: Use
-) -> tuple[RayCluster, "WorkerGroup"]:
+def start_group(setup: Setup) -> tuple[RayCluster, "WorkerGroup"]:
     """Connect to Ray and start one worker for each slot. Return the connection and the workers.
-
-    For the arguments see `Setup`.
 
     Raises:
         DispatchError: Ray cannot be used, the workers do not fit, or a node has other versions of the code.
     """
+    settings, code = setup.settings, setup.code or Code()
     if settings.address is None and settings.gpus is not None:
         # Check before Ray is started, which takes seconds.
         refuse_too_many("GPU", settings.workers or 1, settings.gpus_per_worker or 0, settings.gpus)
@@ -55,17 +51,17 @@ def start_group(
             settings.threads,
             settings.allow_open_cluster,
             environment,
-            in_use.gpu_numbers,
+            setup.in_use.gpu_numbers,
         )
     import ray
 
     ray.cloudpickle.register_pickle_by_value(ray_worker)  # type: ignore[no-untyped-call]  # Ray has no types there.
     try:
-        shares = shares_on(cluster.nodes, settings, in_use if cluster.is_own else None)
+        shares = shares_on(cluster.nodes, settings, setup.in_use if cluster.is_own else None)
         sends_code = settings.address is not None and bool(code.files)
         equipment = ray_worker.Equipment(
-            import_from=None if sends_code else import_from,
-            is_toolkits=not sends_code and is_root(import_from or "."),
+            import_from=None if sends_code else setup.import_from,
+            is_toolkits=not sends_code and is_root(setup.import_from),
             package=code.package,
             driver=cluster.driver,
             sees_gpus=shares.gpus > 0,
@@ -73,13 +69,11 @@ def start_group(
             fresh_process=settings.fresh_process,
             search=uuid.uuid4().hex,
             most_bytes=settings.largest_message * 2**20,
-            artifacts=artifacts,
+            artifacts=setup.artifacts,
             arguments=tuple(sys.argv),
-            path=tuple(whole_path(import_from or str(Path.cwd()))),
+            path=tuple(whole_path(setup.import_from)),
         )
-        workers = WorkerGroup(
-            ray_worker.RayWorker, equipment, settings, shares, environment if cluster.is_adopted else None
-        )
+        workers = WorkerGroup(equipment, settings, shares, environment if cluster.is_adopted else None)
         for node in cluster.run_on_others(ray_worker.describe_node, equipment):
             refuse_unlike(workers.versions, node)
     except DispatchError:
@@ -95,7 +89,6 @@ class WorkerGroup:
 
     def __init__(
         self,
-        kind: Any,
         equipment: Any,
         settings: DispatchSection,
         shares: Shares,
@@ -110,7 +103,7 @@ class WorkerGroup:
         needs: dict[str, Any] = {"num_cpus": self._bundle["CPU"], "num_gpus": self._bundle["GPU"]}
         if environment is not None:
             needs["runtime_env"] = dict(environment)
-        self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(kind)
+        self._type = self._ray.remote(max_restarts=0, max_concurrency=_CALLS_AT_ONCE, **needs)(ray_worker.RayWorker)
         self._all: set[Any] = set()
         self._groups: dict[Any, Any] = {}
         # By worker, the ids of its nodes, except the driver's node.

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from hpo.errors import DispatchError
+from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.dispatch.other_searches import Use
 from hpo.workers.dispatch.ray import cluster as ray_cluster
 from hpo.workers.dispatch.ray.address import refuse_dead_address
-from hpo.workers.dispatch.ray.pool import RayDispatcher
 from hpo.workers.dispatch.ray.shares import Shares
 from hpo.workers.dispatch.ray.worker_group import WorkerGroup
 from tests.contracts.test_dispatchers import run, task
@@ -30,7 +30,7 @@ from tests.studies import REPOSITORY, dispatch_section
 def test_two_workers_share_the_gpu_that_another_search_has_left(tmp_path):
     """Ray is told of two GPUs that are not there; only its bookkeeping is under test."""
     section = dispatch_section(gpus=2, cpus_per_worker=0.1, workers=None, gpus_per_worker=0.5)
-    pool = RayDispatcher(section, str(REPOSITORY), in_use=Use(0.0, 1.0, (0,)))
+    pool = make_dispatcher(Setup(settings=section, import_from=str(REPOSITORY), in_use=Use(0.0, 1.0, (0,))))
     try:
         assert pool.slots == 2
         outcomes, points = run(pool, [task(n, "visible_gpus", folder=str(tmp_path)) for n in (0, 1)])
