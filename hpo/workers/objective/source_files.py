@@ -28,9 +28,10 @@ def files_with_imports(module: str) -> dict[str, Path]:
         root, files = top.parent.parent, set(sources(top.parent))
     else:
         # The module is not in a package, or the package has no __init__.py. Its imports are searched from this folder.
-        root = file.parents[module.count(".")]
-        files = _with_imports([file], root)
-    return {path.relative_to(root).as_posix(): path for path in _with_own_imports(files, root)}
+        root, files = file.parents[module.count(".")], {file}
+    is_installed_package = top.name == "__init__.py" and "site-packages" in root.parts
+    found = files if is_installed_package else _with_imports(files, root)
+    return {path.relative_to(root).as_posix(): path for path in found}
 
 
 def _place_of(module: str) -> Path:
@@ -51,15 +52,9 @@ def sources(place: Path) -> Iterator[Path]:
     return (path for path in place.rglob("*.py") if path.is_file())
 
 
-def _with_own_imports(files: Iterable[Path], root: Path) -> set[Path]:
-    """Return these files, and the files that they import from `root`. Leave out the toolkit and libraries."""
-    if "site-packages" in root.parts:
-        return {*files}
-    return _with_imports(files, root, excluded=(ROOT / "hpo", ROOT / "model"))
-
-
-def _with_imports(files: Iterable[Path], root: Path, excluded: Sequence[Path] = ()) -> set[Path]:
-    """Return these files and, recursively, the files that they import from `root`. Leave out `excluded` folders."""
+def _with_imports(files: Iterable[Path], root: Path) -> set[Path]:
+    """Return these files and, recursively, the files that they import from `root`. Leave out the toolkit."""
+    excluded = (ROOT / "hpo", ROOT / "model")
     left, found, places = list(files), set[Path](), set[Path]()
     while left:
         path = left.pop()
@@ -131,7 +126,8 @@ def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
             package = root / file.relative_to(root).parts[0] if file.is_relative_to(root) else None
             if package is not None and (package / "__init__.py").is_file():
                 imported |= {*sources(package)}
-            imported = _with_own_imports(imported, root)
+            if "site-packages" not in root.parts:
+                imported = _with_imports(imported, root)
         for path in imported - {*paths.values()}:
             paths[str(path.relative_to(folder) if path.is_relative_to(folder) else path)] = path
     return {f"{name}{RUN}": _digest_at(path, _stamp(path)) for name, path in sorted(paths.items())}
