@@ -212,10 +212,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 
 
 def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
-    """Create the folders of a training. Return their paths by their names in the command line.
-
-    If `state` or `files` is None, use a folder in `temporary`.
-    """
+    """Create a training's folders, by default in `temporary`. Return their paths by their names in the command line."""
     given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
     for folder in (*folders.values(), Path(temporary, "config")):

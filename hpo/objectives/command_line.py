@@ -217,10 +217,7 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each key that neither the command line nor the file uses; omit null values.
-
-        The option has only the last part of the key, unless another key has the same last part.
-        """
+        """Yield `--key=value` for each value that is not used yet. A key is cut to its last part if that is unique."""
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():
@@ -243,18 +240,12 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return the value of a name as text.
-
-    If the name is `task.amount` and its value is None, return `spec`, the amount of a full training.
-    """
+    """Return a value as text. The amount of a full training is None; for it, return `spec`."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 
 def _flag(word: str) -> tuple[str, str] | None:
-    """Return the key and the option in `{flag:KEY}` or `{flag:KEY:--option}`; None if the word has no flag.
-
-    Raise ConfigError if the word has a flag and other text.
-    """
+    """Return the key and the option of `{flag:KEY}` or `{flag:KEY:--option}`; None if the word has no flag."""
     parts = [(text, spec) for text, name, spec, _ in string.Formatter().parse(word) if name == "flag" and spec]
     if not parts:
         return None

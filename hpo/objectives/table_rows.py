@@ -160,10 +160,7 @@ def read_table(config: TableConfig) -> Table:
 
 
 def _join_curves(table: Table, path: Path, field: str) -> Table:
-    """Return the table with only the rows that have a learning curve in the file.
-
-    A row and a curve belong together if they are equal in all fields that both have.
-    """
+    """Add curves to the rows, and drop rows without one. A row and its curve are equal in all fields that both have."""
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
         known = ", ".join(curves[0]) if curves else "no lines"
@@ -264,10 +261,7 @@ def _rows(
     cost: str | None,
     path: Path,
 ) -> dict[Key, Row]:
-    """Return a dict that maps each row's values in the columns `chosen` to the row.
-
-    Each item of `records` is a pair: the row's number in the table, and the row's values by column.
-    """
+    """Return the rows by their values in the columns `chosen`. `records` has each row's number and its values."""
     rows: dict[Key, Row] = {}
     settings = [*(("metric", name) for name in scores), *([("cost", cost)] if cost else [])]
     for place, record in records:

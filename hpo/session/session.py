@@ -240,10 +240,7 @@ def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
 def _finish(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, all_observers: Sequence[Observer]
 ) -> StudyRun:
-    """Run the trainings after the search, and return the study with their results.
-
-    If an error or a signal ends the trainings, write the report without report.html, and raise the exception again.
-    """
+    """Run the trainings after the search. If an error or a signal ends them, write the report without report.html."""
 
     def notify(kind: str, num_ended: int, num_all: int) -> None:
         for observer in all_observers:

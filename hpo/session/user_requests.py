@@ -73,10 +73,7 @@ class UserRequests:
 
 
 def _raise_budget(config: StudyConfig, budget: Raise) -> StudyConfig:
-    """Return the configuration with a larger budget.
-
-    Raise StudyError if a new limit is below the current limit, or if there is no current limit.
-    """
+    """Return the configuration with a larger budget. Raise StudyError for a lower limit, or if there was no limit."""
     given = {name: value for name, value in vars(budget).items() if value is not None}
     for name, value in given.items():
         before = getattr(config.study, name)

@@ -102,10 +102,7 @@ def other_searches() -> list[OtherSearch]:
 
 
 def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
-    """Return the process with this number if it created the file.
-
-    None = the process has ended, does not belong to the file's owner, or is newer than the file.
-    """
+    """Return the process with this number; None if it has ended or did not create the file."""
     import psutil
 
     if not stat.S_ISREG(file.st_mode) or not psutil.pid_exists(number):

@@ -125,10 +125,7 @@ class Node:
         return replace(payload, **places)
 
     def _shared(self, content: Content) -> Path:
-        """Return the folder on this machine that holds `content`; create the folder if it is missing.
-
-        All workers of the search on this machine share the folder.
-        """
+        """Return the folder with `content`, which all workers of the search on this machine share."""
         return self.disk.get(content.digest, partial(self.objects.get, content))
 
     def _with_files(self, payload: Payload, own: Payload, call: str, message: Message) -> Iterator[Message]:

@@ -171,11 +171,7 @@ class GivenData:
         return [hashlib.sha256(row).hexdigest() for row in rows]
 
     def _labels(self) -> list[Any] | None:
-        """Return the class of each row; None = splits ignore classes.
-
-        Raises:
-            ConfigError: `stratify_by` does not fit the data, or a row has no class.
-        """
+        """Return the class of each row; None = splits ignore classes. ConfigError if `stratify_by` does not fit."""
         name = self.stratify_by
         if name is None:
             return None
@@ -204,11 +200,7 @@ _HEAD = ("kind", "size", "names", "stratify_by", "digest")
 
 
 def _arrays_of(data: Any) -> tuple[Kind, list[np.ndarray[Any, Any]]]:
-    """Return the kind and the arrays of the data.
-
-    Raises:
-        ConfigError: the data does not consist of arrays of equal length, or an array cannot be written to a file.
-    """
+    """Return the kind and the arrays of the data. Raise ConfigError for data that is not allowed."""
     kinds: dict[type, Kind] = {list: "list", tuple: "tuple", dict: "dict"}
     kind: Kind = kinds.get(type(data), "array")
     parts = (

@@ -318,12 +318,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors in the `with` block to DataError.
-
-        Args:
-            function: the name of the optional function whose result the block reads.
-            kind: the class of the object that the block creates from this result.
-        """
+        """Convert errors in the block to DataError. The block creates a `kind` from the result of `function`."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:

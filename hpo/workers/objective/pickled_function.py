@@ -227,10 +227,7 @@ def _counts(key: str, value: Any) -> bool:
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a value is defined in the script or notebook, or is a partial or a bound method.
-
-    An object counts as defined there if its class is defined there.
-    """
+    """Return whether a value, or its class, is from the script or notebook, or is a partial or a bound method."""
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
@@ -239,10 +236,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a function as a list of one item, or the methods of a class as a list.
-
-    Return an empty list for any other value, and for a function or class that is not from the script or notebook.
-    """
+    """Return a function or a class's methods as a list; an empty list if they are not from the script or notebook."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):
@@ -275,10 +269,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that identifies the code or value of one part of a pickled function.
-
-    The text does not cover the parts inside this part, such as the attributes of an object.
-    """
+    """Return a text that identifies the code or value of one part, without the parts inside it."""
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):

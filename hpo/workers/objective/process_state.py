@@ -98,10 +98,7 @@ class Isolation:
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Pause the timers of the user's code, and restart the alarm that was set before the code ran.
-
-        `before` holds the alarm's remaining time when the code started to run; this was `seconds` ago.
-        """
+        """Pause the timers of the user's code. Restart the alarm in `before`, which was read `seconds` ago."""
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -164,11 +161,7 @@ def _handlers() -> dict[int, Any]:
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set the signal handlers in `wanted`, a mapping from signal numbers to handlers.
-
-    Skip handlers that are set already. Also skip None: such a handler was not installed from Python, so Python cannot
-    set it.
-    """
+    """Set these signal handlers where they differ. None is a handler from outside Python, which cannot be set."""
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:
             signal.signal(number, handler)

@@ -35,10 +35,7 @@ def files_with_imports(module: str) -> dict[str, Path]:
 
 
 def _place_of(module: str) -> Path:
-    """Return the file from which Python has imported a module.
-
-    If Python has not imported the module, return the module's file in the working directory.
-    """
+    """Return the file of an imported module; for another module, its file in the working directory."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is not None:
         return Path(file)

@@ -71,10 +71,7 @@ class DiskStore:
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock on a folder or a file until the `with` block ends. If the path does not exist, create a file.
-
-    If the process ends in any way, the kernel releases the lock.
-    """
+    """Lock a folder or a file (created if missing) in the block. The kernel unlocks it if the process ends."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, kind)

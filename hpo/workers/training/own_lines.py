@@ -236,13 +236,9 @@ def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[
 
 
 def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Create a run in a temporary store, and return the environment variables that name the run.
+    """Create a run in a temporary store instead of the study's, and return the environment variables that name it.
 
-    The temporary store consists of plain files, because plain files are created fastest. This store replaces the store
-    of the study, which cannot be reached.
-
-    The run must exist before the training starts. Otherwise MLflow would create the run, and draw the run's name from
-    the training's random generator. The training's results would then depend on whether the study's store was reached.
+    Otherwise MLflow would create the run, and draw its name from the training's random generator.
     """
     from mlflow import MlflowClient
 
@@ -261,10 +257,7 @@ def _impatient() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _following(uri: str) -> Iterator[None]:
-    """Inside the context, let MLflow use the store at `uri`, and follow MLflow's environment variables.
-
-    In this process, a notebook may have chosen another store.
-    """
+    """Within the block, let MLflow use the store at `uri`, even if a notebook has chosen another store."""
     import mlflow
 
     fluent, chosen = mlflow.tracking.fluent, mlflow.get_tracking_uri()

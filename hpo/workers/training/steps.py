@@ -193,11 +193,7 @@ def _trained(
 def _attempt(
     objective: Objective, payload: Payload, values: Mapping[str, str], units: Units, reports: Reports
 ) -> Steps:
-    """Run the objective once, yield its new steps as in `steps_of`, and return its result.
-
-    Raises:
-        StateIsAhead: a report may be missing, so the training must start again.
-    """
+    """Run the objective once, yield its new steps as `steps_of` does, and return its result. May raise StateIsAhead."""
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
     counts = objective.describe_cost is not None
@@ -219,11 +215,7 @@ def _attempt(
 
 
 def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
-    """Yield the new learning-curve points, the notes and the warnings of a training, and return its result.
-
-    A point leaves out each value that is not a finite number. For each of the study's metrics, the first such value
-    gives a warning; the value None gives no warning.
-    """
+    """Yield a training's new points, notes and warnings; return its result. Points have only finite numbers."""
     warned: set[str] = set()
     with contextlib.closing(training):
         while True:

@@ -313,11 +313,7 @@ class TaskBuilder:
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder for the model; None = no model is stored.
-
-        Models of trials are stored only for the first repeat (repeat 0), and not in cross-validation. `final_task` and
-        `test_task` set the folder themselves.
-        """
+        """Return the folder for the model of a trial's first repeat; None = no model is stored, as with folds."""
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -331,11 +327,7 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without the path of the test split.
-
-        If workers get a copy of the data, also leave out all other paths of the data. If the search does not split
-        the data that the configuration names, return the whole configuration.
-        """
+        """Return the configuration without the test split's path, or without any path if workers get a copy."""
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
@@ -351,10 +343,7 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Convert indices of examples to positions in the workers' copy of the development examples.
-
-        If there is no copy, return the indices unchanged.
-        """
+        """Convert indices of examples to positions in the workers' copy; without a copy, return them unchanged."""
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)

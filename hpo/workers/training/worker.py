@@ -238,10 +238,7 @@ def _is_pruned(error: BaseException) -> bool:
 
 
 def _refuse_links_out(payload: Payload) -> None:
-    """Delete links that lead out of the stored folders, and raise ValueError if there are any.
-
-    On another machine the targets of such links would be missing.
-    """
+    """Delete links out of the stored folders, which lead nowhere on another machine; ValueError if there are any."""
     for name in ("resume_dir", "checkpoint_dir", "files_dir") if payload.test is None else ():
         given = getattr(payload, name)
         folder = state_of(given) if given is not None and name == "resume_dir" else given
@@ -292,10 +289,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _explains_itself(error: BaseException) -> bool:
-    """Return whether the message alone explains the error.
-
-    This is the case for an HpoError whose traceback contains no user code.
-    """
+    """Return whether the message is enough: the error is an HpoError, and its traceback has no user code."""
     return isinstance(error, HpoError) and not _location(error)
 
 

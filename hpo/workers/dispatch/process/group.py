@@ -138,10 +138,7 @@ class Group:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run the task in the process of rank `rank`, 1 or higher.
-
-        If this process fails, kill the process of rank 0; `Group` says when.
-        """
+        """Run the task in the process of rank 1 or higher. If it fails, kill the process of rank 0; see `Group`."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -180,10 +177,7 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait up to `patience` seconds for the end of all processes except rank 0, then kill the running ones.
-
-        Return the last messages of the processes that ended without being killed, by rank.
-        """
+        """Wait `patience` seconds for the others, then kill them. Return the last messages before that, by rank."""
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)

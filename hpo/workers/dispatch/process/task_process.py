@@ -136,10 +136,7 @@ class Snapshots:
 
 
 def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
-    """Start a process that kills this process's group when the pipe closes.
-
-    The new process is a grandchild, so that this process need not reap it.
-    """
+    """Start a grandchild process, which need not be reaped. It kills this process's group when the pipe closes."""
     first = os.fork()
     if first != 0:
         os.close(life_fd)

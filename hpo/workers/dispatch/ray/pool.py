@@ -174,10 +174,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Return a list with one report: the next message of a run.
-
-        The list is empty if the message is not a report, or if the task will run again.
-        """
+        """Return the next message of a run as a report; nothing if it is no report, or if the task will run again."""
         message = None
         try:
             message = self._ray.get(next(run.stream))
@@ -217,10 +214,7 @@ class RayDispatcher:
         run.actor.request_end.remote()
 
     def _leave_draining_nodes(self) -> None:
-        """Replace the idle workers on nodes that Ray will take away.
-
-        Ask the trainings on these nodes to save their states and end.
-        """
+        """Replace idle workers on nodes that Ray will take away, and ask the trainings there to save and end."""
         for worker in self._group.draining_workers():
             if worker in self._group.idle:
                 self._group.idle.remove(worker)
@@ -230,11 +224,7 @@ class RayDispatcher:
                     self._request_end(run)
 
     def _handle_loss(self, run: _Run, why: str, is_at_fault: bool) -> list[TaskReport]:
-        """Replace the lost worker. Queue its task again; if the task has no retries left, return a failure.
-
-        If the task may have caused the loss, the loss counts as a death of the task's process. Other losses, such as
-        the loss of a whole node, do not use up the task's retries, but have a limit of their own.
-        """
+        """Replace the lost worker. Queue its task again, or return a failure if the task was restarted too often."""
         self._abandon(run)
         if is_at_fault:
             return self._handle_death(run, why)
