@@ -58,12 +58,6 @@ def wrapped(value):
     return wrapper
 
 
-def on_lines_of_their_own(value):
-    # The line of one of them alone is no Python.
-    functions = {1: lambda config: 1, 2: lambda config: 2}
-    return functions[value]
-
-
 def typed(text):
     """Return a function of a prompt, of `python -c` or of `exec`, which has no source."""
     variables = {"__name__": "__main__"}
@@ -91,7 +85,6 @@ MAKERS = {
     "class method": lambda value: with_member(classmethod(functools.lru_cache(lambda cls: value))),
     "cached property": lambda value: with_member(functools.cached_property(lambda self: value)),
     "property": lambda value: with_member(property(lambda self: value)),
-    "lambda on a line of its own": on_lines_of_their_own,
     "typed": lambda value: typed(SCORE.format(value)),
     "typed name": lambda value: typed(f"def score(config): return config.{'count' if value == 1 else 'index'}"),
     "typed method": lambda value: typed(f"class A:\n    def by(self): return {value}\ndef score(config): return A()"),
