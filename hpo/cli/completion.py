@@ -122,15 +122,7 @@ def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find:
 def _candidates(
     before: Sequence[str], begun: str, commands: Mapping[str, str], find: Find
 ) -> Iterator[tuple[str, str]]:
-    """Yield each possible next word with its description.
-
-    Args:
-        before: the complete words after `hpo`.
-        begun: the incomplete word. If the word starts with a dash, yield options. If the word is an option followed by
-            `=`, yield the values of this option. The caller drops the candidates that do not start with this word.
-        commands: the help lines of all commands, by name.
-        find: returns the function of a command.
-    """
+    """Yield each possible word after the words `before`, with its description; the caller filters by `begun`."""
     if not before:
         yield from (_OPTIONS_OF_HPO if begun.startswith("-") else commands).items()
         return
@@ -204,10 +196,7 @@ def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tu
 
 
 def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield `KEY=` and the comment of each configuration key.
-
-    Words such as `data=translation` choose the files from which the keys are read.
-    """
+    """Yield `KEY=` and the comment of each configuration key; words such as `data=translation` choose the files."""
     from hpo.config.shipped import documented_keys
 
     typed = {key: value for key, _, value in (word.partition("=") for word in words)}
@@ -236,11 +225,8 @@ def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
 def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str, str]]:
     """Yield keys of an existing study, each with its value or range; yield nothing if the study cannot be read.
 
-    Args:
-        name: the study, by name or folder.
-        given: the parameter to complete. For a point (KEY=VALUE), yield the searched keys. For an override, yield the
-            keys and groups that may change after the start of a study.
-        with_own: whether an override may also change the objective's own keys.
+    For a point (KEY=VALUE), yield the searched keys; for an override, the keys that may still change. `with_own`
+    says whether these include the objective's own keys.
     """
     from hpo.config.documents import read_yaml
     from hpo.config.keys import SEARCH_SECTIONS, flatten

@@ -101,10 +101,7 @@ def describe(function: Callable[..., Any]) -> Described:
 
 
 def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
-    """Return a parameter with its description; None if only Python callers can give the parameter.
-
-    TypeError if the parameter has no description.
-    """
+    """Return a parameter; None if only Python callers can give it. TypeError if it has no description."""
     hint: Any = given.annotation
     word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
     while True:

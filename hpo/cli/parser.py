@@ -81,10 +81,7 @@ def _value(given: Parameter, value: Any) -> Any:
 
 
 def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described, words: Sequence[str]) -> None:
-    """Raise ConfigError for a mistyped option, before argparse would report missing arguments instead.
-
-    Shortened options are allowed, because argparse resolves them.
-    """
+    """Refuse a mistyped option before argparse reports missing arguments instead; argparse resolves shortened ones."""
     known = [
         *(each.typed for each in command.parameters if each.is_option),
         *(f"--{it}" for it in EVERYWHERE),

@@ -103,11 +103,7 @@ class Comparison:
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "pd.DataFrame":
-    """Return the rows as a table.
-
-    `intervals` maps the column of a value to the column of its interval. The table has the two ends of the interval in
-    columns after the value.
-    """
+    """Return the rows as a table. The two ends of an interval are columns after the value's column."""
     import pandas as pd
 
     flat: list[dict[str, Any]] = []

@@ -222,11 +222,7 @@ def reproduce(
 
 
 def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Callable[[Repetition], None]":
-    """Print the tolerance, and the changes since the study was recorded.
-
-    Return a function that prints the result of one training. If `progress` is "none" or False, neither this function
-    nor the returned function prints anything.
-    """
+    """Print the tolerance and the changes since the record; return a function that prints the result of a training."""
     changes = recorded.files.changes
     if progress in ("none", False):
         return lambda _: None
@@ -270,11 +266,7 @@ def _save_result(result: Reproduction, folder: StudyFolder, changes: Sequence[st
 
 @contextmanager
 def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]:
-    """Yield the folder of a study and the trial to reproduce.
-
-    `study` is a name, a folder, a report.json or an MLflow run. If a report.json is inside a study's folder, yield this
-    folder. If the MLflow run belongs to one trial, and `trial` is "best", yield the number of the run's trial.
-    """
+    """Yield the folder and the trial of a study, given as a name, a folder, a report.json or an MLflow run."""
     path = Path(study)
     is_run, is_file = study.startswith("runs:/"), path.suffix == ".json" and path.is_file()
     if not (is_run or is_file):
@@ -296,11 +288,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 
 
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
-    """Return a study that can be trained again, and whether it was made on this machine and still has its record.
-
-    If the study was made on another machine, ask the user before the study's code is imported. ConfigError if the user
-    does not trust the study.
-    """
+    """Ask for trust in a recorded study; return it, and whether this machine made it and still has its record."""
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study
     from hpo.study.reproduce.recorded import read_files, read_recorded

@@ -196,11 +196,7 @@ def extend(
 
 
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
-    """Return the changes that the caller has given: either a list of overrides, or a dict of values by dotted key.
-
-    Raise ConfigError if both forms are given. `data` maps keys to the new paths of moved data; it can be given only
-    with the dict.
-    """
+    """Return the overrides, or the changes by dotted key; ConfigError if both are given."""
     if overrides and (changes or data):
         raise ConfigError(
             f"overrides: {overrides[0]} is given as an override, and {', '.join({**changes, **(data or {})})} by "
@@ -234,10 +230,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the study's configuration with these changes.
-
-    With `climb`, first apply the changes of the study's largest scale.
-    """
+    """Return the study's configuration with these changes; with `climb`, on top of the changes of its largest scale."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]

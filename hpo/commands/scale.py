@@ -151,11 +151,7 @@ def scale(
 
 
 def _run_table(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
-    """Run the study of `hpo scale --table`.
-
-    Return a `ScalesTried`, which contains the table of scores. If no trial is complete, there is no table; return the
-    result of the search (`Searched`) instead.
-    """
+    """Run the study of `hpo scale --table`; if no trial is complete, return the search's result, without a table."""
     study = prepare_study(with_its_tracker(config))
     from hpo.session.running import run_shown
 
@@ -263,18 +259,9 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return the space of a scale table (`hpo scale --table`); this space has exactly one hyperparameter.
+    """Return a space with one hyperparameter: that of an override `space.KEY`, else six values of the learning rate.
 
-    If an override names the hyperparameter (`space.KEY=...`), use this hyperparameter. If no override sets the space,
-    use six values of the learning rate. Otherwise use the configured space.
-
-    Args:
-        tree: the complete configuration.
-        given: the keys of the overrides.
-        rate: the key of the learning rate; None = the objective does not name this key, so use the configured space.
-
-    Raises:
-        ConfigError: the space does not have exactly one hyperparameter, or the learning rate is not above 0.
+    Use the configured space if an override sets all of it, or if the learning rate has no key (`rate` is None).
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

@@ -441,11 +441,7 @@ def with_its_trials(config: StudyConfig) -> StudyConfig:
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
-    """Return the configuration with a name that no study of another configuration has.
-
-    The name is the configured one, or the configured one with a number. With `is_printed`, print how the new study
-    differs from the most similar study of the same name.
-    """
+    """Return the configuration with a name that no other configuration's study has: its own, or one with a number."""
     others: list[list[str]] = []
     while True:
         name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name

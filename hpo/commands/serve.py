@@ -126,10 +126,7 @@ def ui(
 
 
 def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
-    """Raise TrackError if other machines could reach the server and --expose is not given.
-
-    If --expose is given, print what other machines can do. ConfigError if --expose has no effect.
-    """
+    """Without --expose, refuse an address that other machines can reach; with it, print what they can do."""
     from hpo.track.servers import LOOPBACK
 
     if host in LOOPBACK:

@@ -181,12 +181,7 @@ def attention(
 
 
 def _call_model(model: str, name: str, *arguments: Any) -> Any:
-    """Call an optional function of a model's objective, and return the function's result.
-
-    Raises:
-        StudyError: there is no such model, or the objective does not have the function.
-        DataError: the function raises ValueError or OSError.
-    """
+    """Call a model's optional function; StudyError if it is missing, DataError if it raises ValueError or OSError."""
     objective, checkpoint_dir = _find_model(model)
     optional_function = getattr(objective, name)
     if optional_function is None:
@@ -236,12 +231,7 @@ def _find_model(name: str) -> "tuple[Objective, str]":
 
 
 def _texts(text: str | None, source: str | Path | None) -> list[str]:
-    """Return a list of lines: only `text`, or the lines of the file `source` ('-' = standard input).
-
-    Raises:
-        ConfigError: both of `text` and `source` are given, or neither.
-        DataError: the file cannot be read, is not UTF-8, or is empty.
-    """
+    """Return a list with `text`, or the lines of the file `source` ('-' = standard input)."""
     if (text is None) == (source is None):
         given = "neither" if text is None else "both"
         raise ConfigError(

@@ -90,11 +90,7 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return two lists of texts `KEY=VALUE` from the configuration trees `trees`.
-
-    The values in the first list are code, such as a command line. The values in the second list are paths outside of
-    the working directory. The second list leaves out the keys `own_keys`, whose values this user has given.
-    """
+    """Return `KEY=VALUE` of code, such as a command line, and of paths outside of the working directory."""
     # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))
@@ -127,10 +123,7 @@ def _ask(summary: str, changes: Sequence[str]) -> None:
 
 
 def _file(objective: str, origin: Origin) -> str:
-    """Return the file of an objective's module, found without an import; `unknown` if there is none.
-
-    For an objective of the toolkit, return `hpo`; for a pickled function, return `MODULE`.
-    """
+    """Return the file of an objective's module, found without an import; `unknown` if there is none."""
     if origin in ("toolkit", "given from Python"):
         return "hpo" if origin == "toolkit" else MODULE
     top, *inner = ObjectivePath.of(objective).module.split(".")

@@ -154,10 +154,7 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
-    """Return the budgets in trials at which the searches are compared, the full budget first.
-
-    Raise ConfigError for a budget below 1 or above the full budget.
-    """
+    """Return the budgets in trials, the full budget first; ConfigError for one below 1 or above the full budget."""
     for amount in at:
         if not 1 <= amount <= full:
             raise ConfigError(f"at: must be 1 to {full}, given {amount}; give a number of trials that every search has")
@@ -171,11 +168,7 @@ def _start_dispatcher(comparison: ComparisonPlan, progress: How, stack: ExitStac
 
 
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:
-    """Return the budgets in seconds at which the searches are compared, the largest first.
-
-    If `has_shortest`, the length of the shortest search is one of the budgets. Raise ConfigError if any of `seconds` is
-    longer than the shortest search.
-    """
+    """Return the budgets in seconds, the largest first; ConfigError for one longer than the shortest search."""
     if (longest := max(seconds, default=0.0)) > shortest:
         raise ConfigError(
             f"at_seconds: must be at most {shortest:.6g}, the length of the shortest search, given {longest:g}; all "

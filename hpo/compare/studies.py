@@ -173,11 +173,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
-    """Return identifiers of the `examples` and of the `split`, as in `FinishedStudy.data`.
-
-    The examples are identified by the fingerprints of their splits in the report. If the report has no splits, they are
-    identified by the settings of the section `data`, with hashes of the data files in place of the path.
-    """
+    """Return identifiers of the `examples` (fingerprints, else settings and hashes of files) and of the `split`."""
     described = inner(report, "data")
     split = inner(described, "split")
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
@@ -245,11 +241,7 @@ def _winner(study: FinishedStudy) -> WinnerOf:
 
 
 def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a note for each study whose winner was chosen on fresh seeds.
-
-    The note has the winner's score on fresh seeds. If the comparison uses the winner's score in the search instead, the
-    note has both scores.
-    """
+    """Yield a note for each study whose winner was chosen on fresh seeds."""
     are_expected = all(study.worth for study in studies)
     for study in studies:
         if (fresh := study.run.fresh_winner) is not None:
@@ -262,10 +254,7 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
-    """Return the studies in groups; the winners of a group were scored on the same folds of the same data.
-
-    Studies without a winner are in no group.
-    """
+    """Group the studies that have a winner by the folds and the data on which the winner was scored."""
     groups: list[list[FinishedStudy]] = []
     for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
@@ -286,10 +275,7 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield how the winners of each pair of studies in a group differ: on each fold, and in their expected scores.
-
-    If an expected score is not known, the mean difference over the folds replaces the difference of expected scores.
-    """
+    """Yield how the winners of each pair differ: on each fold, and in expected score (else by the mean over folds)."""
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
@@ -327,11 +313,7 @@ def _sentence(
     budget: Budget,
     written: Callable[[float], str],
 ) -> str:
-    """Return a sentence that says which study's winner is better, and by how much.
-
-    If the studies have different numbers of trials, the sentence also compares them at `budget`, unless a study has no
-    score there.
-    """
+    """Return which winner is better, and by how much; with unequal numbers of trials, also at `budget`."""
     gain, ends = pair["mean_difference"], pair["interval"]
     better, other, clause = _better(pair, written)
     detail, chance = "one score each, no interval", ""
@@ -396,10 +378,7 @@ def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _other_space(one: FinishedStudy, other: FinishedStudy) -> str | None:
-    """Return, as a text, the hyperparameters with different values, and those that only one study searches.
-
-    Return None if the spaces are equal.
-    """
+    """Return, as a text, the hyperparameters in which two spaces differ; None if the spaces are equal."""
     shared = one.space.keys() & other.space.keys()
     changed = [key for key in one.space if key in shared and one.space[key] != other.space[key]]
     clauses = [f"{join_names(changed)} {'has' if len(changed) == 1 else 'have'} other values"] if changed else []

@@ -115,11 +115,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return two values: the text of a saved MLflow view, and the number of trials in the view.
-
-    If the text for all trials of the studies is longer than `LARGEST_VIEW` characters, the view has only the best
-    trials of each study.
-    """
+    """Return the text of an MLflow view, and its number of trials: all, or the best of each study that fit."""
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

@@ -56,10 +56,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, win
 
 
 def _digest(winner: Winner) -> str:
-    """Return a hash that identifies a model.
-
-    The hash covers the trial's number, the objective, the description of the model's inputs and options, and all files.
-    """
+    """Identify a model by a hash of the trial's number, the objective, the inputs and options, and all files."""
     content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
     root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -68,10 +65,7 @@ def _digest(winner: Winner) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the oldest of the study's model versions with this digest, or None; delete the newer versions.
-
-    Newer versions with this digest are duplicates from requests without an answer.
-    """
+    """Return the oldest version with this digest; delete the duplicates that requests without an answer left."""
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
     same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
     for second in same[1:]:
@@ -142,10 +136,7 @@ def _new_version(client: MlflowClient, winner: Winner, model_id: str, parent: st
 
 
 def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:
-    """Return the types of the model's inputs, outputs and options; None if the inputs are rows of numbers.
-
-    The length of such rows is not known here.
-    """
+    """Return the types of inputs, outputs and options; None for rows of numbers, because their length is not known."""
     if prediction["inputs"] != "text":
         return None
     params = [

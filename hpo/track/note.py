@@ -121,10 +121,7 @@ def _leaders_table(view: StudyView) -> Iterator[str]:
 
 
 def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
-    """Return a trial's row in the table of the best trials: a link, the metrics, and the values of `keys`.
-
-    The row shows the metrics of the search, because only these metrics can be compared between trials.
-    """
+    """Return a trial's row: a link, the search's metrics (only these are comparable), and the values of `keys`."""
     values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     score, *others = _first_metrics(trial.search_texts or trial.texts).values()
     cells = [score + to_amount(trial.amount, trial.reached), *others, *map(_cell, values)]

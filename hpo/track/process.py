@@ -58,16 +58,11 @@ def main() -> int:
 
 @dataclass
 class _Sender:
-    """Stores calls until MLflow has received them.
-
-    If MLflow's store is on this machine, a new experiment has its artifacts in `artifact_root`. Before the first write,
-    the process locks the file `lock_path`, and keeps the lock until the process ends. So a study has one writer at a
-    time. If `lock_path` is None, there is no lock. After a failure, the process waits `retry_seconds` and tries again.
-    """
+    """Stores calls until MLflow has received them. It locks `lock_path`, so that a study has one writer at a time."""
 
     uri: str
     experiment: str
-    artifact_root: str
+    artifact_root: str  # of a new experiment, if MLflow's store is on this machine
     lock_path: str | None
     retry_seconds: float
     _lock: int | None = None
@@ -113,14 +108,7 @@ class _Sender:
         return True
 
     def _limit_time(self, patience_seconds: float | None = None) -> None:
-        """Ensure that this process ends soon, even if a request hangs.
-
-        If the study was not closed, also add the call `abandon_study` to the calls to send.
-
-        Args:
-            patience_seconds: the process ends at the latest when it has made no progress for this time. None means that
-                the driver has died; then the process ends after at most `_ORPHAN_SECONDS`.
-        """
+        """Let this process end after `patience_seconds` without progress, or soon after the driver died (None)."""
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))
         is_orphan, patience = patience_seconds is None, float("inf") if patience_seconds is None else patience_seconds
@@ -161,10 +149,7 @@ class _Sender:
         return 0.0
 
     def _has_lock(self) -> bool:
-        """Take the study's lock; return False while an earlier process has the lock.
-
-        Two processes that write the same study could create a run twice.
-        """
+        """Take the study's lock, so that no run is created twice; return False while another process has it."""
         if self._lock is None and self.lock_path is not None:
             file = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:

@@ -153,11 +153,7 @@ def _progress_text(view: StudyView) -> str:
 
 
 def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
-    """Return the metrics of the study's run.
-
-    With several metrics, the result includes the size of the front. With several metrics or limits, the result includes
-    the trial number and the metric values of the winner, if there is a winner.
-    """
+    """Return the metrics of the study's run; with several metrics or limits, also the winner's, as `chosen/NAME`."""
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
@@ -191,15 +187,11 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 
 
 def _params(study: PreparedStudy) -> dict[str, Any]:
-    """Return the fixed settings as parameters of the study's run.
-
-    Leave out searched keys and keys that a scale changes, because such keys have values only after the choice of the
-    winner. Leave out the settings of dispatch, because workers do not change results. Also leave out addresses. Each
-    dimension of the space becomes a parameter `space.KEY`.
-    """
-    # Addresses may contain passwords.
+    """Return the fixed settings as parameters of the study's run, and each dimension of the space as `space.KEY`."""
+    # Addresses may contain passwords. Searched keys, and those that a scale changes, have values only in the winner.
     left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
     flat = flatten(study.config.to_dict())
+    # Workers do not change results, so the settings of dispatch are left out, too.
     params = {
         key: value
         for key, value in flat.items()
@@ -256,11 +248,9 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end) of each trial that improves the search's best score of the leading metric.
+    """Yield (number, score, end) of each trial at the largest scale that improves the search's best score.
 
-    Only trials at the largest scale and within the limits count. If there is one metric and a winner, a last item
-    extends the curve to the end of the search. The last item has three values: the count of ended trials, the score of
-    the winner, and the end of the last trial.
+    With one metric, a last item extends the curve to the end of the search, at the winner's score.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

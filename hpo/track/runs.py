@@ -151,11 +151,7 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Delete all runs but one, and return this one run; return None if `runs` is empty.
-
-        The runs must be of the same trial, or all be parent runs of the study. Prefer the run with the id `ours`
-        (None = the id of the study's parent run), then a complete run, then the oldest run.
-        """
+        """Delete all runs but one, and return it: `ours` (None = the parent), else a complete run, else the oldest."""
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time

@@ -112,10 +112,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server and its workers, and wait for them, so that none writes any file afterwards.
-
-    Workers that still run 10 seconds after the server's end are left alone.
-    """
+    """End the server and its workers, and wait for them, so that none writes any file afterwards."""
     workers = []
     with contextlib.suppress(psutil.NoSuchProcess):
         workers = psutil.Process(server.pid).children(recursive=True)

@@ -217,11 +217,7 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the metrics of a trial's run. They include the trial's number, which charts can use as an axis.
-
-        In a study with scales, `cost` is the strategy's configured cost of a training at the trial's scale. Without
-        configured costs, `cost` is the trial's cost on the study's clock.
-        """
+        """Return the metrics of a trial's run; `cost` is configured for its scale, or measured on the study's clock."""
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
             metrics["cost"] = self._costs[trial.scale - 1] if self._costs else trial.total_cost
@@ -251,10 +247,7 @@ class MlflowTracker(Observer):
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return a trial's goal metrics under names with the prefix `trial_`, to log them in the study's MLflow run.
-
-        The charts of the study's run show these metrics over the trial number.
-        """
+        """Return a trial's goal metrics as `trial_NAME`, for the charts of the study's run."""
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 

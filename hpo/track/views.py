@@ -232,12 +232,7 @@ def _state(
 
 
 def _cards(table: TrialsTable) -> list[dict[str, Any]]:
-    """Return the charts of a table of trials.
-
-    With several metrics, one chart shows the first two metrics against each other. With scales, one chart shows the
-    first metric over the cost of a training. For each metric, one chart shows the metric over the trial's number. One
-    chart shows all hyperparameters and metrics as parallel coordinates. The last charts show the learning curves.
-    """
+    """Return the charts: pairs of metrics, metrics over cost and trial, parallel coordinates, learning curves."""
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
     pairs += [("cost", metrics[0])] if "cost" in others else []

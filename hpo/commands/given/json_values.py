@@ -58,10 +58,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Do the same as `to_json` for an array of NumPy, torch, ...: return nested lists.
-
-    For an array without dimensions, return its only value. ConfigError if the array has too many values.
-    """
+    """Do the same as `to_json` for an array of NumPy, torch, ...: return nested lists, or the only value."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:

@@ -99,12 +99,7 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError if a function cannot be used with the given data.
-
-    The function must get the data through a parameter `trial`. The function must not use a variable that holds the same
-    data. It must not have `describe_data`. If `rows` has the examples, and not only their number, the function must not
-    have `prepare_data`, either.
-    """
+    """Raise ConfigError unless the function gets the given data through its parameter `trial`, and only there."""
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
@@ -244,10 +239,7 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
 
 
 def _known(function: Any) -> Mapping[str, Any]:
-    """Return the values of the variables that a function can use, by name: global, closure and local variables.
-
-    The values of local variables are unknown, so each local variable has the value Ellipsis.
-    """
+    """Return the values of a function's variables by name; those of local variables are unknown, here Ellipsis."""
     known = {**function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         # A variable without a value yet has an empty cell, and hides a global variable of its name.
@@ -258,11 +250,7 @@ def _known(function: Any) -> Mapping[str, Any]:
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Evaluate a syntax node to a number, a string, None, or a list or tuple of these.
-
-    A name has its value in `known`. Raise LookupError for a name that is not in `known`, and TypeError or ValueError
-    for a node with any other value.
-    """
+    """Return a node's value: a number, text, None, or a list of these; else LookupError, TypeError or ValueError."""
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

@@ -254,19 +254,9 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 
 
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
-    """Return the new Python value of a constant after a user has changed the constant's JSON value.
+    """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    If the original Python value is a dataclass, return a copy in which the changed fields have the new values. If the
-    original Python value is a JSON value itself, return the new JSON value.
-
-    Args:
-        key: the dotted key of the constant.
-        given: the original Python value.
-        before: the original JSON value.
-        now: the new JSON value.
-
-    Raises:
-        ConfigError: `given` has another type.
+    ConfigError unless the original value, `given`, is a dataclass or a JSON value.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:

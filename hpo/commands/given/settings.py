@@ -97,10 +97,7 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the space with the default configuration as first point, if `config` has a value for every dimension.
-
-    If the space has its own `first`, return the space unchanged.
-    """
+    """Put the default configuration first, if it has a value for every dimension and the space has no `first`."""
     branches, rules = parted(space)
     keys = [".".join(path) for path, _ in leaves(branches)]
     is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
