@@ -93,11 +93,7 @@ def install(shell: str) -> str:
 def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
     """Yield a line for each completion of the last word, in the format that the shell's completion script reads.
 
-    Args:
-        shell: one of `SCRIPTS`.
-        words: the words after `hpo`; the last word is incomplete. For bash: the whole command line, as one string.
-        commands: the help lines of all commands, by name.
-        find: returns the function of a command.
+    For bash, `words` has the whole command line, as one string.
     """
     if shell == "bash":
         line = words[0] if words else ""

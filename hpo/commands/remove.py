@@ -237,18 +237,9 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
 
 
 def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -> RemovedStudy:
-    """Remove a study that is not running. Remove its folder last, so that the same command can continue after an error.
+    """Remove a study that is not running, its folder last, so that the same command can continue after an error.
 
     A record in `study.storage` stays. If the study's folder is a link, remove only the link.
-
-    Args:
-        removal: the study.
-        mirror: whether to remove its copy at `study.mirror`, too.
-        runs: whether to remove its runs in MLflow.
-
-    Raises:
-        StudyError: the study is running or was removed by another process, or the mirror cannot be reached.
-        TrackError: MLflow cannot be reached.
     """
     folder, config, study_id = removal.folder, removal.config, removal.study_id
     if removal.is_link:

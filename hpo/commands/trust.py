@@ -44,19 +44,9 @@ def ask_for_trust(
     - All of this is true: the objective is part of the toolkit; the strategy is not a user's class; no configuration
       contains code, references to environment variables with secrets, or paths outside of the working directory.
 
-    Args:
-        config: the study's configuration.
-        changes: the changes since the study was recorded, printed with the question.
-        is_given: whether the user trusts the study already (--trust).
-        pickled: the study's pickled function.
-        earlier: other configurations with which some of the study's trials were trained.
-        own_keys: keys whose values this user has given.
-        places: addresses that the study connects to.
-        packages: packages that the study's workers install.
-        commands: commands that the study runs on this machine.
-
-    Raises:
-        ConfigError: nobody can be asked, or the answer is no.
+    The question lists the `changes` since the study was recorded. `earlier` has other configurations with which some
+    trials were trained. This user has given the values of `own_keys`. The study connects to `places`, its workers
+    install `packages`, and it runs `commands` on this machine. ConfigError if nobody can be asked, or for a no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # A trusted objective does not make new addresses, packages or commands trusted.

@@ -157,15 +157,7 @@ def prepare_comparison(
 ) -> ComparisonPlan:
     """Check the arguments, and return the plan of a comparison; create no files.
 
-    Args:
-        config: the configuration of a study; the strategy in it is not used.
-        strategies: the settings of strategies, by label.
-        repeats: searches per strategy.
-        name: the folder under runs/; None = `compare-` and the study's name.
-        pickled: the objective, if it is a pickled function from Python.
-
-    Raises:
-        HpoError: the comparison is not possible.
+    The strategy in `config` is not used. `name` is the folder under runs/; None = `compare-` and the study's name.
     """
     if len(strategies) < 2:
         labels = ", ".join(strategies) or "none"

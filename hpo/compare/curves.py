@@ -136,20 +136,10 @@ def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Finis
 
 
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
-    """Return the mean best score so far over the repeats of a strategy.
+    """Return the budgets, the mean best score of the repeats at each, and the ends of its 95 % bootstrap band.
 
-    The curve begins when every repeat has a complete trial. If the unit is seconds, the curve ends where the shortest
-    repeat ends, because a mean over fewer repeats would jump.
-
-    Args:
-        searches: the repeats.
-        unit: the unit of the budget, trials or seconds.
-        sign: 1 or -1, the factor that turns a loss into a score.
-        seed: the seed of the bootstrap.
-
-    Returns:
-        The budgets under the name of the unit, the `mean` at each budget, and `low` and `high`, the ends of a 95 %
-        bootstrap band. For a single search, `low` and `high` are empty.
+    The curve begins when every repeat has a complete trial. In seconds, it ends with the shortest repeat, because a
+    mean over fewer repeats would jump. `sign`, 1 or -1, turns a loss into a score. A single search has an empty band.
     """
     places = np.array(_places(searches, unit))
     losses = np.array([[search.best_at(place, unit) for place in places] for search in searches])

@@ -55,19 +55,9 @@ def run_comparison(
 ) -> Compared:
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
-    Args:
-        comparison: the plan.
-        at: budgets in trials at which the searches are compared, in addition to the full budget.
-        at_seconds: budgets in seconds of training at which the searches are compared. The text `shortest` stands for
-            the length of the shortest search. If trials are trained by different amounts, the comparison always
-            includes this length.
-        optimum: the best possible score; None = the best score of the objective's table, if the objective has a table.
-        progress: how progress is shown.
-
-    Raises:
-        ConfigError: a budget or the optimum is not valid. If a budget in seconds is longer than the shortest search,
-            the error is raised after all searches.
-        Stopped: a signal stopped the comparison; finished searches are saved.
+    `at` and `at_seconds` have budgets in addition to the full one; the text `shortest` is the length of the shortest
+    search. ConfigError for a budget that not every search has; if it is in seconds, only after all searches. Stopped
+    after a signal; finished searches are saved.
     """
     refuse_unknown_progress(progress)
     study, goal = comparison.study.config.study, comparison.study.goal
@@ -114,18 +104,10 @@ def _has_result(searches: Iterable[FinishedSearch]) -> bool:
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare existing studies, and write the files.
+    """Compare existing studies, and write the files; HpoError if that is not possible.
 
-    Args:
-        names: the names or folders of the studies.
-        at: further budgets of the comparison, as numbers of trials. One budget is always compared: the number of
-            trials of the smallest study or, if a study has scales, the seconds of the shortest study.
-        optimum: the best possible score; None = unknown.
-        name: the name of the comparison; None = a name made from the names of the studies.
-
-    Raises:
-        ConfigError: `at`, `optimum` or `name` is not valid.
-        StudyError: the studies cannot be compared, or the name is already in use.
+    One budget is always compared: the number of trials of the smallest study or, if a study has scales, the seconds of
+    the shortest study. `at` has further numbers of trials.
     """
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)

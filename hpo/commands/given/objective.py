@@ -54,16 +54,10 @@ class GivenObjective:
         objects: Objects,
         rows: GivenData | None = None,
     ) -> "GivenObjective":
-        """Build the objective from a function, or from the path of a function.
+        """Build the objective from a function or its path; ConfigError if it cannot be called, or sent to workers.
 
-        Args:
-            objective: the function, or its path.
-            searched: the top-level names of the space.
-            objects: the values without a JSON type. A function that receives them is pickled into its study.
-            rows: the data given with the function. A function that receives them is pickled into its study.
-
-        Raises:
-            ConfigError: the function cannot be called with a configuration, or cannot be sent to workers.
+        A function that receives values without a JSON type (`objects`) or given data (`rows`) is pickled into its
+        study. `searched` has the top-level names of the space.
         """
         if isinstance(objective, str):
             objects.refuse_all()

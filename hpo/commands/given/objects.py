@@ -72,13 +72,8 @@ class Objects:
     ) -> Callable[..., Any]:
         """Return a function that puts the original values into its configuration and then calls `function`.
 
-        Also wrap each optional function of the objective that takes a configuration. If there are no original values,
-        return `function` itself, or a copy of `function` if `is_importable` and `is_pickled` are true.
-
-        Args:
-            function: the objective.
-            is_importable: whether workers can import `function`.
-            is_pickled: whether the study must store `function` in pickled form, even if workers can import `function`.
+        Also wrap the optional functions that take a configuration. Without original values, return `function` itself,
+        or a copy if it is importable but must be pickled.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):

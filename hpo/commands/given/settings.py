@@ -182,20 +182,14 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration, and append the parameters of the objective's function to the objective's path.
-
-    For example, the path `m:f` becomes `m:f(config)`. See `with_form`.
-    """
+    """Compose a user's configuration, and append the function's parameters to the objective's path; see `with_form`."""
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
 def overrides_with_form(overrides: Sequence[str]) -> list[str]:
-    """Return a user's overrides, with the parameters of the objective's function.
-
-    For example, the override `objective=m:f` becomes `objective=m:f(config)`. See `with_form`.
-    """
+    """Return a user's overrides; `objective=m:f` becomes, for example, `objective=m:f(config)`. See `with_form`."""
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
     searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
@@ -208,10 +202,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a user's configuration, and add the names of the function's parameters to `objective`.
-
-    For example, the objective `m:f` becomes `m:f(config)`. See `with_form`.
-    """
+    """Return a user's configuration; its objective `m:f` becomes, for example, `m:f(config)`. See `with_form`."""
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):
         return dict(tree)
