@@ -69,7 +69,7 @@ def run(study, dispatcher=None, has_figures=False):
     """Run a study in this process, with its tracker, and return the result."""
     study = replace(study, config=study.config.with_report({"figures": has_figures}))
     record = open_study(study)
-    tracker = make_tracker(study.config, study.layout, study.folder.path)
+    tracker = make_tracker(study)
     try:
         return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
     finally:
@@ -79,7 +79,7 @@ def run(study, dispatcher=None, has_figures=False):
 def synchronise(study):
     """Send a study again, as `hpo sync` does."""
     record = read_study(study)
-    tracker = make_tracker(study.config, study.layout, study.folder.path)
+    tracker = make_tracker(study)
     study_run = StudyRun.of(study, record)
     open_in_tracker(study, study_run, tracker)
     close_in_tracker(study, study_run, tracker, write_report(study, study_run, has_page=False))

@@ -42,7 +42,7 @@ def measure_ours(trials: int, dispatch: str, record: bool, mlflow: bool) -> Meas
     clock.restart()
     if record:
         # The tracker is closed by run_study, which waits until everything is in MLflow.
-        tracker = make_tracker(study.config, study.layout)
+        tracker = make_tracker(study)
         run_study(study, store, dispatcher, tracker, [finished])
     else:
         search(study.rules(), store, dispatcher, trials, [finished])

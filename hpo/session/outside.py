@@ -74,7 +74,7 @@ class OutsideSession:
             if is_shown:
                 for note in study.own.notes:
                     _log.warning("%s", note)
-                self._tracker = make_tracker(study.config, study.layout, study.folder.path)
+                self._tracker = make_tracker(study)
             if self._tracker is not None:
                 # Import late, here and below: a command that asks or tells should not wait a second for these modules.
                 from hpo.track.projection import open_in_tracker

@@ -94,7 +94,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         progress = display.progress(study, record)
         requests = UserRequests(study, record)
         stopping.begin(lambda: _last_words(requests.study, progress.num_done), dispatcher.runs_here)
-        tracker = make_tracker(config, study.layout, study.folder.path, study.own_lines is not None)
+        tracker = make_tracker(study)
         observers: list[Observer] = [progress]
         if mirror := mirror_of(config, study.folder, notes.study_id or ""):
             copying = Mirroring(mirror)

@@ -1,15 +1,13 @@
 """Makes the tracker that `track.name` names: MLflow, or none."""
 
-from pathlib import Path
 from urllib.parse import urlparse
 
 from hpo.config.secrets import reveal_secrets, values_of
 from hpo.config.study_config import StudyConfig
 from hpo.errors import TrackError
-from hpo.study.files.folder import StudyFolder
+from hpo.study.study import PreparedStudy
 from hpo.track.store import refuse_bad_store
 from hpo.track.tracker import MlflowProcess, MlflowTracker
-from hpo.trials.trial import TaskLayout
 
 __all__ = ["MlflowTracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
 
@@ -33,25 +31,17 @@ def refuse_bad_uri(config: StudyConfig) -> None:
         refuse_bad_store(tracking_uri(config), config.track.experiment)
 
 
-def make_tracker(
-    config: StudyConfig, layout: TaskLayout, folder: Path | None = None, has_own_lines: bool = False
-) -> MlflowTracker | None:
+def make_tracker(study: PreparedStudy) -> MlflowTracker | None:
     """Start and return the tracker of a study; return None if `track.name` is `none`.
 
-    A lock in the study's folder (`folder`) allows one writer at a time. If `folder` is None, there is no lock, and no
-    files are logged. If the trainings log to MLflow themselves (`has_own_lines`), workers create the runs of trials or
-    of tasks; see `hpo.workers.training.own_lines`.
-
-    Raises:
-        TrackError: see `refuse_bad_uri`.
+    A lock in the study's folder allows one writer at a time. TrackError: see `refuse_bad_uri`.
     """
+    config = study.config
     refuse_bad_uri(config)
     if config.track.name != "mlflow":
         return None
-    lock_path = folder / "mlflow.lock" if folder else None
-    process = MlflowProcess(tracking_uri(config), config.track, lock_path)
-    files_dir = StudyFolder(folder.absolute()).files_dir if folder and config.track.artifacts else None
-    return MlflowTracker(config, layout, process, has_own_lines, files_dir)
+    lock_path = study.folder.path.absolute() / "mlflow.lock"
+    return MlflowTracker(study, MlflowProcess(tracking_uri(config), config.track, lock_path))
 
 
 def tracking_uri(config: StudyConfig) -> str:

@@ -63,7 +63,7 @@ class _Sender:
     uri: str
     experiment: str
     artifact_root: str  # of a new experiment, if MLflow's store is on this machine
-    lock_path: str | None
+    lock_path: str
     retry_seconds: float
     _lock: int | None = None
     _sink: "MlflowSink | None" = None
@@ -150,7 +150,7 @@ class _Sender:
 
     def _has_lock(self) -> bool:
         """Take the study's lock, so that no run is created twice; return False while another process has it."""
-        if self._lock is None and self.lock_path is not None:
+        if self._lock is None:
             file = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -105,7 +105,7 @@ def send_study(study: PreparedStudy, run: StudyRun, report: WrittenReport, patie
     Give up after `patience` seconds without progress (default: `track.patience`). `track.name` must be `mlflow`. Raise
     TrackError if `track.uri` is not usable; see `refuse_bad_uri`.
     """
-    tracker = make_tracker(study.config, study.layout, study.folder.path)
+    tracker = make_tracker(study)
     assert tracker is not None
     open_in_tracker(study, run, tracker)
     close_in_tracker(study, run, tracker, report)

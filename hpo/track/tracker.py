@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hpo.config.sections import TrackSection
-from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
-from hpo.study.study import counts_of
+from hpo.study.study import PreparedStudy, counts_of
 from hpo.track.names import metric_names, mlflow_name, parameters
 from hpo.track.store import mlflow_environment
-from hpo.trials.goal import goal_of
 from hpo.trials.ranking import front
-from hpo.trials.trial import State, TaskLayout, Trial
+from hpo.trials.trial import State, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.objective.path import path_variable, python
 from hpo.workers.training.own_lines import run_name
@@ -39,7 +37,7 @@ _STATUS: Mapping[State, str] = {"complete": "FINISHED", "failed": "FAILED", "sto
 class MlflowProcess:
     """Sends calls through a queue and a pipe to `hpo.track.process`, and reads nothing back."""
 
-    def __init__(self, uri: str, track: TrackSection, lock_path: Path | None) -> None:
+    def __init__(self, uri: str, track: TrackSection, lock_path: Path) -> None:
         self._patience = track.patience
         self._process = subprocess.Popen(
             python("hpo.track.process"),
@@ -54,8 +52,8 @@ class MlflowProcess:
         self._thread = threading.Thread(target=self._write_lines, daemon=True)
         self._thread.start()
         begin = {"uri": uri, "experiment": track.experiment, "artifact_root": str(Path("mlartifacts").absolute())}
-        lock, retry_seconds = str(lock_path.absolute()) if lock_path else None, min(_RETRY_SECONDS, track.patience / 10)
-        self.send(("begin", {**begin, "lock_path": lock, "retry_seconds": retry_seconds}))
+        retry_seconds = min(_RETRY_SECONDS, track.patience / 10)
+        self.send(("begin", {**begin, "lock_path": str(lock_path), "retry_seconds": retry_seconds}))
 
     def send(self, call: "Call") -> None:
         """Queue the call."""
@@ -92,24 +90,14 @@ class _Calls:
 
 
 class MlflowTracker(Observer):
-    """Shows the trials of a study in MLflow.
+    """Shows the trials of a study in MLflow. The attribute `mlflow` accepts the same calls as `MlflowSink`."""
 
-    The attribute `mlflow` accepts the same calls as `MlflowSink`. `files_dir` is the folder with the files that
-    trainings wrote; None = log no files.
-    """
-
-    def __init__(
-        self,
-        config: StudyConfig,
-        layout: TaskLayout,
-        process: MlflowProcess,
-        has_own_lines: bool = False,
-        files_dir: Path | None = None,
-    ) -> None:
-        self._goal, self._layout, self._process = goal_of(config.study), layout, process
-        self._files_dir = files_dir
+    def __init__(self, study: PreparedStudy, process: MlflowProcess) -> None:
+        config = study.config
+        self._goal, self._layout, self._process = study.goal, study.layout, process
+        self._files_dir = study.folder.files_dir.absolute() if config.track.artifacts else None
         # A worker creates the trial's run only if the trial has one task; else each task has a run below the trial's.
-        self._has_workers_run = has_own_lines and layout.size == 1
+        self._has_workers_run = study.own_lines is not None and self._layout.size == 1
         # The cast lets the type checker compare every call with the method in the process.
         self.mlflow = cast("MlflowSink", _Calls(process.send))
         self._scales, self._costs = config.study.scales, config.strategy.get("costs")

@@ -38,7 +38,7 @@ class InThisProcess(MlflowSink):
 def tracker_of(study, folder):
     """Return a tracker of a study that has begun, which writes at once, and the study's id."""
     sink = InThisProcess(study.config.track.uri, "tests", folder)
-    tracker, record = MlflowTracker(study.config, study.layout, sink), open_study(study)
+    tracker, record = MlflowTracker(study, sink), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
     study_id = Notes(record).study_id
     record.close()

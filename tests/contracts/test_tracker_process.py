@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 def tracker_with_a_trial(study):
     """Return a tracker, which has a process of its own, after it was sent a study and its first trial."""
-    tracker, record = make_tracker(study.config, study.layout, study.folder.path), open_study(study)
+    tracker, record = make_tracker(study), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
     record.close()
     tracker.trial_opened(TRIAL)
@@ -79,8 +79,7 @@ def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
 
 
 def test_no_other_user_sees_a_password_among_the_processes(folder):
-    study = tracked_study(folder, uri="http://user:secret-word@127.0.0.1:9")
-    tracker = make_tracker(study.config, study.layout, folder)
+    tracker = make_tracker(tracked_study(folder, uri="http://user:secret-word@127.0.0.1:9"))
     arguments = [process.cmdline() for process in psutil.Process().children(recursive=True)]
     assert any("hpo.track.process" in words for words in arguments)
     assert "secret-word" not in str(arguments)
