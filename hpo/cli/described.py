@@ -3,7 +3,7 @@
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -60,17 +60,12 @@ class Described:
     Attributes:
         description: the text of the docstring above its sections.
         parameters: the parameters that a shell can give, in the order of the signature.
-        sections: the text of each section that `--help` prints, such as Examples, by title.
+        epilog: the text at the end of `--help`: sections such as Examples, with their titles.
     """
 
     description: str
     parameters: Sequence[Parameter]
-    sections: Mapping[str, str]
-
-    @property
-    def epilog(self) -> str:
-        """The text at the end of `--help`: the sections with their titles."""
-        return "\n\n".join(f"{title.lower()}:\n{text}" for title, text in self.sections.items())
+    epilog: str
 
 
 def describe(function: Callable[..., Any]) -> Described:
@@ -92,12 +87,9 @@ def describe(function: Callable[..., Any]) -> Described:
         names = ", ".join(descriptions)
         raise TypeError(f"{function.__name__}: the docstring's Args describe {names}, but no parameter is called so")
     # Indent by two spaces, like the rest of a help text.
-    sections = {
-        title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE)
-        for title, text in found.items()
-        if title not in _OF_PYTHON
-    }
-    return Described(head, parameters, sections)
+    shown = {title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE) for title, text in found.items()}
+    sections = [f"{title.lower()}:\n{text}" for title, text in shown.items() if title not in _OF_PYTHON]
+    return Described(head, parameters, "\n\n".join(sections))
 
 
 def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
