@@ -9,19 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 from hpo.compare.curves import FinishedSearch, all_searches, mean_curve
 from hpo.compare.hypervolume import NAME, Yardstick
-from hpo.compare.statistics import (
-    FLIPS,
-    LEVEL,
-    RESAMPLES,
-    SignFlips,
-    fewest_repeats,
-    holm,
-    win_interval,
-    win_share,
-)
+from hpo.compare.statistics import FLIPS, LEVEL, RESAMPLES, SignFlips, fewest_repeats, holm, win_share
 from hpo.report.comparison import ComparisonJson, Pair, Standing, Unit, budget_text
 from hpo.report.formatting import join_names
 from hpo.study.upgrade import FORMAT
+from hpo.trials.estimate import wilson_interval
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Direction, Trial, loss_sign
 
@@ -200,7 +192,9 @@ def _pair(
         "mean_difference": statistics.fmean(differences) if is_complete else None,
         "interval": None,
         "a_beats_b": share,
-        "a_beats_b_interval": win_interval(share, len(of_a)),
+        # The probability is from Bouthillier et al. 2021 (arXiv 2103.03098), section 4. Their bootstrap would give
+        # [1, 1] for six wins of six. With ties the interval is too wide.
+        "a_beats_b_interval": wilson_interval(share, len(of_a)),
         "p": None,
         "p_holm": None,
         "level": None,

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hpo.trials.estimate import wilson_interval
-
 Interval = tuple[float, float]
 
 LEVEL = 0.05
@@ -38,16 +36,6 @@ def mean_bands(values: npt.NDArray[np.float64], seed: int) -> tuple[npt.NDArray[
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
     """Return the share of pairs in which the loss of A is below the loss of B; a tie counts as half a win."""
     return statistics.fmean((one < other) + 0.5 * (one == other) for one, other in zip(a, b, strict=True))
-
-
-def win_interval(share: float, pairs: int) -> Interval:
-    """Return the 95 % interval of the probability that A beats B, from the share of wins.
-
-    Source: the probability is from Bouthillier et al. 2021 (arXiv 2103.03098), section 4. The interval is the score
-    interval of Wilson 1927, because the bootstrap of Bouthillier et al. gives [1, 1] for six wins of six. With ties the
-    interval is too wide.
-    """
-    return wilson_interval(share, pairs)
 
 
 @dataclass(frozen=True)

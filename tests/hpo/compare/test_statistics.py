@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hpo.compare.statistics import SignFlips, fewest_repeats, holm, mean_bands, win_interval
+from hpo.compare.statistics import SignFlips, fewest_repeats, holm, mean_bands
 
 
 def normal(count, seed=0, mean=0.4):
@@ -58,12 +58,6 @@ def test_holm_on_an_example_worked_by_hand():
     # The third is the first that is not below 0.05 / 2, and what comes after it is compared no more.
     assert divisors == (3, 2, 2, 4)
     assert holm([]) == []
-
-
-def test_the_interval_of_wins_is_wilsons_and_doubts_six_of_six():
-    reference = stats.binomtest(21, 30).proportion_ci(0.95, method="wilson")
-    assert win_interval(0.7, 30) == pytest.approx((reference.low, reference.high))
-    assert win_interval(1.0, 6)[0] < 0.65
 
 
 def test_the_band_of_a_curve_is_scipys_percentile_bootstrap():

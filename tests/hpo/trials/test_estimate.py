@@ -7,7 +7,7 @@ from scipy import stats
 from hpo.trials.estimate import bootstrap_interval, wilson_interval
 
 
-@pytest.mark.parametrize(("hits", "n"), [(0, 1), (0, 7), (21, 30), (178, 180), (180, 180), (5_000, 10_000)])
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (0, 7), (6, 6), (21, 30), (178, 180), (180, 180), (5_000, 10_000)])
 def test_the_interval_of_a_share_is_wilsons(hits, n):
     reference = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")
     assert wilson_interval(hits / n, n) == pytest.approx((reference.low, reference.high), abs=1e-12)
