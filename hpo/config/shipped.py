@@ -55,10 +55,12 @@ def documented_keys(path: Path, group: str = "") -> Iterator[tuple[str, str, str
 def shipped(group: str, name: str) -> dict[str, Any]:
     """Return the shipped configuration `name` of a group; values that refer to other keys are None.
 
-    A value `${oc.env:NAME,default}` becomes `${oc.env:NAME}` if the variable NAME is set; otherwise `default`.
+    A value `${oc.env:NAME,default}` becomes `${oc.env:NAME}` if the variable NAME is set; otherwise `default`. For the
+    group `track`, see also `with_mlflows_own`.
     """
     values = read_yaml(shipped_dir() / group / f"{name}.yaml")
-    return {key: _without_reference(value) for key, value in values.items()}
+    values = {key: _without_reference(value) for key, value in values.items()}
+    return with_mlflows_own(values) if group == "track" else values
 
 
 def _without_reference(value: Any) -> Any:

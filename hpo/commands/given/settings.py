@@ -13,7 +13,7 @@ from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.secrets import redact
-from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings, with_mlflows_own
+from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
 from hpo.trials.space.reader import leaves, parted, with_first
@@ -112,18 +112,9 @@ def search_tree(
         raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
     given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
     chosen = [each for each in read_yaml(shipped_dir() / "search.yaml")["defaults"] if isinstance(each, Mapping)]
-    defaults = {group: _shipped(group, name) for each in chosen for group, name in each.items() if group in _SETTABLE}
+    defaults = {group: shipped(group, name) for each in chosen for group, name in each.items() if group in _SETTABLE}
     own_parts = {"objective": objective, "space": dict(space), "strategy": strategy_settings(given)}
     return {**plain_own(own), **defaults, **own_parts}
-
-
-def _shipped(group: str, name: str) -> dict[str, Any]:
-    """Return the shipped configuration `name` of a group, such as `dispatch`.
-
-    For the group `track`, replace references to MLflow's environment variables by their values; see
-    `with_mlflows_own`.
-    """
-    return with_mlflows_own(shipped(group, name)) if group == "track" else shipped(group, name)
 
 
 def settings_of(
@@ -252,7 +243,7 @@ def with_settings(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
             if given not in known:
                 hint = nearest(str(given), known)
                 raise ConfigError(f"settings: {group} must be one of {', '.join(known)}, given {given!r}{hint}")
-            tree[group] = _shipped(group, given)
+            tree[group] = shipped(group, given)
     values = {key: value for key, value in settings.items() if key not in ("dispatch", "track")}
     # A setting replaces each of these mappings as a whole; None hides the keys inside.
     settable: dict[str, Any] = {**tree, "study": {**tree["study"], **dict.fromkeys(("metrics", "limits", "choose"))}}

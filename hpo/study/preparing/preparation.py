@@ -8,7 +8,7 @@ from pathlib import Path
 from hpo.config.composing.references import references_to, refuse_secrets
 from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import differences, flatten, replaced
-from hpo.config.shipped import MLFLOWS_OWN, shipped, with_mlflows_own
+from hpo.config.shipped import MLFLOWS_OWN, shipped
 from hpo.config.study_config import StudyConfig
 from hpo.engine.strategies import find_strategy
 from hpo.engine.strategies.first import FirstPoints
@@ -61,7 +61,7 @@ def with_its_tracker(config: StudyConfig) -> StudyConfig:
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
         return config
-    defaults = with_mlflows_own(shipped("track", "mlflow"))
+    defaults = shipped("track", "mlflow")
     before, now = folder.config().track.model_dump(), config.track.model_dump()
     restored = {key: before[key] for key in MLFLOWS_OWN if now[key] == defaults[key] != before[key]}
     if not restored or before["name"] != now["name"]:
