@@ -204,9 +204,7 @@ def compare(
                     f"STUDY: must be a name under {RUNS}/ or a folder, given '{word}'; to compare strategies with the "
                     f"override '{word}', add --strategies"
                 )
-        from hpo.compare.run import run_studies
-
-        return _finished(run_studies(what, at, optimum, name), publish)
+        return compare_studies(what, at=at, optimum=optimum, name=name, publish=publish, progress=False)
     tree, settings = _compose(what, strategies, set_, config_dir, config)
     shared = config_from_dict({**tree, "strategy": ANY_STRATEGY})
     comparison = prepare_comparison(shared, settings, _REPEATS if repeats is None else repeats, name)
@@ -369,8 +367,9 @@ def _finished(compared: "Compared", publish: bool, progress: How = False) -> Com
     """Publish the comparison if `publish` is set, print it unless `progress` is False, and return it."""
     from hpo.report.write import publish_comparison
 
-    published = publish_comparison(compared.folder, compared.folder.name) if publish else []
-    comparison = Comparison(compared.folder, [*compared.paths, *published], compared.result, compared.has_result)
+    folder, files, result, has_result = compared
+    published = publish_comparison(folder, folder.name) if publish else []
+    comparison = Comparison(folder, [*files, *published], result, has_result)
     if progress:
         comparison.show()
     return comparison

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -33,17 +32,8 @@ from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial, loss_sign
 from hpo.workers.dispatch.dispatcher import Dispatcher
 
-
-class Compared(NamedTuple):
-    """The folder, result and files of a comparison.
-
-    `has_result` says whether any trial has a score.
-    """
-
-    folder: Path
-    result: ComparisonJson
-    paths: Sequence[Path]
-    has_result: bool
+# The folder, the files and the result of a comparison, and whether any trial has a score.
+Compared = tuple[Path, Sequence[Path], ComparisonJson, bool]
 
 
 def run_comparison(
@@ -95,7 +85,7 @@ def run_comparison(
         measure = Measure.of(goal, every, comparison.table() if optimum is None else None, optimum)
         result = compare_strategies(study.name, by_label, measure, ordered, comparison.strategies)
         paths = [*write_comparison(comparison.path, result), comparison.path / "searches.csv"]
-    return Compared(comparison.path, result, paths, _has_result(every))
+    return comparison.path, paths, result, _has_result(every)
 
 
 def _has_result(searches: Iterable[FinishedSearch]) -> bool:
@@ -123,7 +113,7 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     result = compare_studies(name, studies, budgets, optimum)
     folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths = write_comparison(folder.path, result)
-    return Compared(folder.path, result, paths, _has_result(study.search for study in studies))
+    return folder.path, paths, result, _has_result(study.search for study in studies)
 
 
 def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
