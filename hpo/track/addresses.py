@@ -102,13 +102,12 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
         client.set_experiment_tag(experiment, tag_of(f"{key}-studies"), each)
     total = sum(map(len, trials.values()))
     which = "" if num_shown == total else f"the best {num_shown:,} of {total:,} trials"
-    table, charts = _with_charts(view_page(experiment, key))
-    all_studies, study_charts = _with_charts(view_page(experiment, f"{key}-studies"))
+    table, of_studies = view_page(experiment, key), view_page(experiment, f"{key}-studies")
     return [
-        Page(table.address, which),
-        charts,
-        Page(all_studies.address, "studies"),
-        Page(study_charts.address, "their charts"),
+        Page(table, which),
+        Page(charts_page(table), "charts"),
+        Page(of_studies, "studies"),
+        Page(charts_page(of_studies), "their charts"),
     ]
 
 

@@ -49,17 +49,9 @@ def run_page(experiment_id: str, run_id: str) -> str:
     return f"#/experiments/{quote(experiment_id)}/runs/{quote(run_id)}?{_KIND}"
 
 
-def experiment_page(experiment_id: str) -> str:
-    """Return the address of the table of all runs of an experiment, in MLflow's own columns."""
-    return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}"
-
-
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of the table of a saved view, given the view's key.
-
-    The view of a study's trials has the study's id as its key.
-    """
-    return f"{experiment_page(experiment_id)}&viewStateShareKey={quote(key)}"
+    """Return the address of the table of a saved view; the view of a study's trials has the study's id as its key."""
+    return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}&viewStateShareKey={quote(key)}"
 
 
 def charts_page(view: str) -> str:
