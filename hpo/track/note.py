@@ -12,7 +12,7 @@ from hpo.formatting import format_count, format_short
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import markdown_table
 from hpo.study.view.view import StudyView, TrialView
-from hpo.track.views import FRONT, RUN_ID, TABLE, trial_page
+from hpo.track.views import FRONT, RUN_ID, TABLE, escape, trial_page
 from hpo.trials.places import to_amount
 
 # A tracker stores some thousand characters; with these limits a note has fewer than 5,000 (tested).
@@ -37,7 +37,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
     best, called = view.best, "Winner" if view.state == "ended" else "Best so far"
     if best is None:
         is_begun = any(count for state, count in view.trials.items() if state != "running")
-        reason = _plain(_cut(view.why_none or "", _POINT))
+        reason = escape(_cut(view.why_none or "", _POINT))
         yield f"**No winner:** {reason}." if is_begun else "**No trial is finished yet.**"
         return
     trial, over = f"[trial {best.trial}]({trial_page(best.trial)})", ""
@@ -49,7 +49,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
     yield from ("", _point(best.point))
     if view.why_chosen is not None:
         size, choice = format_count(view.on_front or 0, "trial*"), _cut(view.why_chosen, _CHOICE)
-        yield from ("", f"Chosen as {_plain(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")
+        yield from ("", f"Chosen as {escape(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")
     yield from _limits_lines(view)
     if view.metric in view.test_texts:
         tested = {name: view.test_texts[name] for name in _first_metrics(best.texts) if name in view.test_texts}
@@ -71,7 +71,7 @@ def _limits_lines(view: StudyView) -> Iterator[str]:
     if view.limits and complete:
         # MLflow shows no table below an escaped <.
         texts = (limit.replace("<=", "≤").replace(">=", "≥") for limit in view.limits[:_COLUMNS])
-        limits = ", ".join(_plain(_cut(text, 2 * _CELL)) for text in texts)
+        limits = ", ".join(escape(_cut(text, 2 * _CELL)) for text in texts)
         yield from (
             "",
             f"Limits: {limits}; kept by {view.within_limits} of {format_count(complete, 'complete trial*')}.",
@@ -104,7 +104,7 @@ def _data(view: StudyView) -> str:
     if not view.parts:
         return f"The objective `{view.objective}` brings its own data."
     parts = [f"{name} {size:,}" for name, size in view.parts.items()]
-    return f"Data: {_plain(view.data or 'unnamed')} ({', '.join(parts)})."
+    return f"Data: {escape(view.data or 'unnamed')} ({', '.join(parts)})."
 
 
 def _leaders_table(view: StudyView) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _reproduction_lines(view: StudyView) -> Iterator[str]:
 def _note_lines(view: StudyView) -> Iterator[str]:
     """Yield a line for each of the latest notes that users wrote; at most `_NOTES` lines."""
     for note in view.notes[-_NOTES:]:
-        yield f"- {note.time[:10]} {_cell(note.user)}: {_plain(_cut(note.text, _CHOICE))}"
+        yield f"- {note.time[:10]} {_cell(note.user)}: {escape(_cut(note.text, _CHOICE))}"
 
 
 def _point(point: Mapping[str, Any]) -> str:
@@ -156,17 +156,12 @@ def _first_metrics(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _name(view: StudyView, name: str) -> str:
-    return _plain(name) if name == view.metric else _cell(name)
+    return escape(name) if name == view.metric else _cell(name)
 
 
 def _cell(text: str) -> str:
-    return _plain(_cut(text, _CELL))
+    return escape(_cut(text, _CELL))
 
 
 def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _plain(text: str) -> str:
-    """Return the text in one line, with single blanks, and with Markdown's special characters escaped."""
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<>#" else letter for letter in " ".join(text.split()))

@@ -15,6 +15,7 @@ from hpo.track.views import (
     STUDIES,
     color_of_study,
     color_of_trial,
+    escape,
     run_page,
     studies_view,
     tag_of,
@@ -206,7 +207,7 @@ def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, s
     if experiment.tags.get(_NOTE, "").startswith((_LINKS, _DESCRIPTION)):
         # Replace only our own description, not a user's.
         runs = client.search_runs([experiment_id], "tags.`hpo.kind` = 'study'", max_results=_LATEST)
-        links = [f"[{_plain(run.info.run_name)}]({run_page(experiment_id, run.info.run_id)})" for run in runs]
+        links = [f"[{escape(run.info.run_name)}]({run_page(experiment_id, run.info.run_id)})" for run in runs]
         every = f"{_LINKS}{view_page(experiment_id, STUDIES)})"
         wanted[_NOTE] = f"{', '.join([every, *links])}. {_DESCRIPTION}"
     _write(client, experiment_id, {key: value for key, value in wanted.items() if experiment.tags.get(key) != value})
@@ -215,7 +216,3 @@ def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, s
 def _write(client: MlflowClient, experiment_id: str, tags: Mapping[str, str]) -> None:
     for key, value in tags.items():
         client.set_experiment_tag(experiment_id, key, value)
-
-
-def _plain(name: str) -> str:
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<>#" else letter for letter in name)

@@ -38,6 +38,11 @@ def trial_page(number: int) -> str:
     return f"@@trial {number}@@"
 
 
+def escape(text: str) -> str:
+    """Return the text in one line, with single blanks, and with Markdown's special characters escaped."""
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<>#" else letter for letter in " ".join(text.split()))
+
+
 def fill_in(note: str, run_id: str, table: str, page: Mapping[int, str]) -> str:
     """Return the note with addresses instead of placeholders; a trial without a page gets an empty link."""
     note = note.replace(RUN_ID, run_id).replace(TABLE, table)
