@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from hpo.errors import ConfigError
 from hpo.session.callbacks import Steering
-from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
 Callback = Callable[[Any, "EndedTrial"], Any]
@@ -42,22 +41,6 @@ class EndedTrial:
     error: str | None
     seconds: float
 
-    @classmethod
-    def of(cls, trial: Trial, goal: Goal, config: Mapping[str, Any]) -> Self:
-        """Convert a trial to the object that callbacks receive; `goal` has the names of the metrics."""
-        return cls(
-            number=trial.number,
-            state=trial.state,
-            score=trial.score,
-            scores={name: trial.mean(name) for name in goal.names} if trial.state == "complete" else {},
-            point=dict(trial.point),
-            config=config,
-            amount=trial.amount,
-            retry_of=trial.retry_of,
-            error=trial.error,
-            seconds=trial.seconds,
-        )
-
 
 def given_callbacks(
     callbacks: Sequence[Callback], study_of: Callable[[Steering], Any]
@@ -73,8 +56,20 @@ def given_callbacks(
 
 def _adapted(callback: Callback, study_of: Callable[[Steering], Any]) -> Callable[[Steering, Trial], None]:
     def call(steering: Steering, trial: Trial) -> None:
-        config = steering.study.config.trial_config(trial.point)
-        callback(study_of(steering), EndedTrial.of(trial, steering.study.goal, config))
+        names = steering.study.goal.names if trial.state == "complete" else ()
+        ended = EndedTrial(
+            number=trial.number,
+            state=trial.state,
+            score=trial.score,
+            scores={name: trial.mean(name) for name in names},
+            point=dict(trial.point),
+            config=steering.study.config.trial_config(trial.point),
+            amount=trial.amount,
+            retry_of=trial.retry_of,
+            error=trial.error,
+            seconds=trial.seconds,
+        )
+        callback(study_of(steering), ended)
 
     call.__name__ = getattr(callback, "__name__", type(callback).__name__)
     return call
