@@ -19,7 +19,7 @@ _DEFAULT_WAIT = 5.0
 class Watched:
     """Follows a study until its search ends: `show` prints to a terminal, `views` yields views for programs."""
 
-    def __init__(self, study: str, wait: float = _DEFAULT_WAIT) -> None:
+    def __init__(self, study: str, wait: float) -> None:
         self._study, self._wait = study, wait
         self._last: Status | None = None
 
@@ -82,18 +82,15 @@ def watch(
     """
     if wait is not None and wait < 0:
         raise ConfigError(f"--wait: must be 0 or more seconds, given {wait:g}")
+    seconds = _DEFAULT_WAIT if wait is None else wait
     if page:
         if study is None:
             refuse_without_effect({"--wait": wait}, "without a study")
-        return _page_server(None if study is None else str(study), in_, port, browser, _seconds(wait))
+        return _page_server(None if study is None else str(study), in_, port, browser, seconds)
     if study is None:
         raise ConfigError("STUDY: is missing; `hpo list` lists the studies, and `hpo watch --page` shows all of them")
     refuse_without_effect({"--in": in_, "--port": port, "--no-browser": not browser}, "without --page")
-    return Watched(str(study), _seconds(wait))
-
-
-def _seconds(wait: float | None) -> float:
-    return _DEFAULT_WAIT if wait is None else wait
+    return Watched(str(study), seconds)
 
 
 def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool, wait: float) -> Server:
