@@ -42,11 +42,6 @@ class Freed(Fields):
     leftovers: int
     studies: Sequence[cleaning.Cleaned]
 
-    @property
-    def kept(self) -> str | None:
-        """Why states or models stay, as one text for all studies; None = all unneeded ones were deleted."""
-        return "; ".join(each.kept for each in self.studies if each.kept) or None
-
     def __str__(self) -> str:
         places = [(short_path(each.folder.path), each.freed, each.kept) for each in self.studies]
         places += [(RUNS, {"leftovers": self.leftovers}, None)] if self.leftovers else []
