@@ -75,17 +75,20 @@ def close_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker
         assert run.model is not None
         assert view.best is not None
         tracker.mlflow.register_model(winner=_model(study, run, winner, run.model, view.best))
+    params: dict[str, Any] = {}
     if winner is not None:
         point = ", ".join(f"{key}={value}" for key, value in winner.point.items())
         tags["hpo.winner"] = f"trial {winner.number}: {point}"
+        # MLflow cannot change parameters, so send the winner's at the end. The tag above has them at any time.
+        if is_over and run.is_trained:
+            params = {"hpo.winner": f"trial {winner.number}", **parameters(winner, study.config.study.scales)}
         if view.why_chosen is not None:
             tags |= {"hpo.chosen_trial": str(winner.number), "hpo.chosen_as": view.why_chosen}
     when = max((trial.ended for trial in history if trial.ended), default=time.time())
     tracker.mlflow.show_results(
         best=list(_best_so_far(run)),
         metrics=_study_metrics(study, run, report),
-        # MLflow cannot change parameters, so send the winner's at the end. The tag hpo.winner has them at any time.
-        params=_winner_params(study, winner) if is_over and run.is_trained and winner is not None else {},
+        params=params,
         tags=tags,
         artifacts=[str(path) for path in report.paths],
         time=when,
@@ -141,11 +144,6 @@ def _table(study: PreparedStudy) -> TrialsTable:
         "others": ["cost"] if goal.target else [] if study.full_amount is None else ["amount"],
         "curves": [mlflow_name(f"{study.layout.name(0)}/{goal.metric}")],
     }
-
-
-def _winner_params(study: PreparedStudy, winner: Trial) -> dict[str, Any]:
-    """Return the parameters that the study's run gets after the choice of the winner."""
-    return {"hpo.winner": f"trial {winner.number}", **parameters(winner, study.config.study.scales)}
 
 
 def _progress_text(view: StudyView) -> str:
