@@ -186,13 +186,13 @@ def say(text: str) -> None:
 def _mlflow_server(
     names: Sequence[str], uri: str | None, place: _ServerAddress, expose: bool, password: bool
 ) -> Server:
-    from hpo.track import servers
+    from hpo.track import servers, store
 
     if password:
         servers.refuse_bad_password()
     of_environment = None if names or uri else os.environ.get(MLFLOWS_OWN["uri"])
     at, tracked = _tracked(names, uri) if names else (uri or of_environment or _DEFAULT_URI, [])
-    if not tracked and at.startswith("sqlite:///") and not Path(at.removeprefix("sqlite:///")).exists():
+    if not tracked and store.is_missing(at):
         raise TrackError(f"ui: {at} has no runs yet; start a search with `hpo search`")
     if of_environment:
         say(f"MLflow: {hide_secrets(at, {})} ({MLFLOWS_OWN['uri']})")
