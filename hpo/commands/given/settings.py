@@ -81,7 +81,7 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
     return {**tree, name: _with_none(inner, (*rest,), f"{before}{name}.")}
 
 
-def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> dict[str, Any]:
+def plain_space(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to the form of conf/space.
 
     If `config` has a value for every dimension, these values are the first point, unless the space has its own `first`.
@@ -93,7 +93,7 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any] | None) -> d
             # This is a hyperparameter called `require` or `first`; a plain list would be read as rules or points.
             written[name] = {"values": written[name]}
     plain = as_meant(written, config)
-    return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config or {})
+    return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config)
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
