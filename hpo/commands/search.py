@@ -437,7 +437,7 @@ def with_its_trials(config: StudyConfig) -> StudyConfig:
     """Return the configuration. If the study exists with a larger budget, the configuration gets that budget."""
     config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
-    return _with_study(config, trials=trials)
+    return config.with_study(trials=trials)
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
@@ -445,7 +445,7 @@ def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool
     others: list[list[str]] = []
     while True:
         name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name
-        named = _with_study(config, name=name)
+        named = config.with_study(name=name)
         folder = StudyFolder(RUNS / name)
         if not folder.exists:
             break
@@ -470,7 +470,3 @@ def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     is_same_data = (pickled and pickled.rows) == (given.pickled and given.pickled.rows)
     code += [] if is_same_data else ["the data"]
     return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]
-
-
-def _with_study(config: StudyConfig, **values: Any) -> StudyConfig:
-    return config.model_copy(update={"study": config.study.model_copy(update=values)})

@@ -65,7 +65,7 @@ class ComparisonPlan:
         """Return a copy of `study` with the strategy `label` and the seed of the repeat."""
         config = self.study.config
         seed, settings = config.study.seed + repeat, dict(self.strategies[label])
-        own = config.model_copy(update={"study": config.study.model_copy(update={"seed": seed}), "strategy": settings})
+        own = config.with_study(seed=seed).model_copy(update={"strategy": settings})
         return replace(self.study, config=own, strategy=_strategy(label, settings, self.study.space, seed))
 
     def table(self) -> list[Trial] | None:

@@ -74,6 +74,10 @@ class StudyConfig(Section):
         tree = self.model_dump(mode="json")
         return {**plain_own(tree.pop(OWN)), **tree}
 
+    def with_study(self, **values: Any) -> Self:
+        """Return the configuration with these values in the section `study`, unchecked."""
+        return self.model_copy(update={"study": self.study.model_copy(update=values)})
+
     def with_report(self, texts: Mapping[str, str | bool | None]) -> Self:
         """Return the configuration with these values in the section `report`; raise ConfigError if any is invalid."""
         try:

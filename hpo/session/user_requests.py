@@ -81,4 +81,4 @@ def _raise_budget(config: StudyConfig, budget: Raise) -> StudyConfig:
         if before is None or value < before:
             rule = "has no limit" if before is None else f"must be at least {before:g}"
             raise StudyError(f"study.{name}: {rule}, given {value:g}; a running search accepts only a larger budget")
-    return config.model_copy(update={"study": config.study.model_copy(update=given)})
+    return config.with_study(**given)

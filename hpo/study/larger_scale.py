@@ -52,7 +52,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     own = dict(study.config.strategy)
     settings = {**strategy_settings({"name": "ladder"}), **(own if own["name"] == "ladder" else {"trials": ended})}
     settings["costs"] = given.strategy.get("costs") if "strategy.costs" in keys_given else None
-    with_scales = study.config.model_copy(update={"study": section.model_copy(update={"scales": scales})})
+    with_scales = study.config.with_study(scales=scales)
     settings["costs"] = settings["costs"] or costs_of_scales(with_scales, study.objective)
     # Plan no more trials at the study's largest scale than it already has, so that the new study searches only at the
     # new scale.

@@ -23,8 +23,7 @@ def with_later_limits(frozen: StudyConfig, config: StudyConfig) -> StudyConfig:
     If `config` has different limits, the result has them as `limits_after`.
     """
     own, given = frozen.study.limits, config.study.limits
-    update = {"limits": own, "limits_after": None if given == own else given or {}}
-    return config.model_copy(update={"study": config.study.model_copy(update=update)})
+    return config.with_study(limits=own, limits_after=None if given == own else given or {})
 
 
 def last_limits(section: StudySection) -> Mapping[str, Any] | None:

@@ -96,7 +96,7 @@ def _check(config: StudyConfig, folder: StudyFolder, pickled: PickledFunction | 
     """Build a study from its configuration, run the checks that need no data, and return the study."""
     if is_outside(config):
         # In ask-and-tell the caller decides which results a proposal knows, so the order is free.
-        config = config.model_copy(update={"study": config.study.model_copy(update={"order": "free"})})
+        config = config.with_study(order="free")
     objective = resolve(config.objective, str(Path.cwd()), config.secrets, pickled)
     objective.refuse_bad_config(config.objective_config)
     own = objective.search_description(config.objective_config)
@@ -160,7 +160,7 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
         return config
     references = references_to(section.references, [*space.keys, *changed_keys(section.scales)])
     refuse_secrets(references)
-    config = config.model_copy(update={"study": section.model_copy(update={"references": references or None})})
+    config = config.with_study(references=references or None)
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
         raise ConfigError(
             f"{key}: must be {resolved!r}, given {given!r}; study.references sets it to the value of another key; "

@@ -167,8 +167,8 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     """
     folder, config, report = files.folder, files.config, files.report
     config = at_places(config, elsewhere or {})
-    section = config.study.model_copy(update={"imports": None, "imports_fill": None})
-    study = prepare_study(config.model_copy(update={"study": section}), folder.pickled_function(config), is_again=True)
+    alone = config.with_study(imports=None, imports_fill=None)
+    study = prepare_study(alone, folder.pickled_function(config), is_again=True)
     names = [study.layout.name(index) for index in range(study.layout.size)]
     rows = read_rows(
         short_path(folder.trials_path), ("number", "state", "score", *own_columns(study.space.keys), *names)

@@ -31,8 +31,7 @@ def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_chang
     """
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))
-    renamed = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
-    return load_study(str(copied), renamed, allow_changes)
+    return load_study(str(copied), config.with_study(name=name), allow_changes)
 
 
 def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
@@ -46,7 +45,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
         raise StudyError("copy: the record is in study.storage and cannot be copied; copy its trials with `hpo export`")
     if target.path.exists():
         raise StudyError(f"copy: {target} already exists; choose another name")
-    copied = config.model_copy(update={"study": config.study.model_copy(update={"name": name})})
+    copied = config.with_study(name=name)
     temporary = StudyFolder(target.path.with_name(f".{name}-{os.getpid()}"))
     with folder.lock():
         try:
