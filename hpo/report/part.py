@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import ConfigDict, Field, with_config
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict, TypeIs
 
 from hpo.errors import HpoError, first_line
 
-# Refuse keys that a schema does not describe.
+# Refuse keys that a schema does not describe. Pydantic also applies it to the TypedDicts inside.
 EXACT = ConfigDict(extra="forbid", strict=True)
 
 Value = TypeVar("Value")
 Instead = TypeVar("Instead")
 
 
-@with_config(EXACT)
 class Missing(TypedDict):
     """The entry of report.json for a missing value."""
 

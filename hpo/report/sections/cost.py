@@ -8,30 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.formatting import format_duration
-from hpo.report.part import (
-    EXACT,
-    Block,
-    Count,
-    Missing,
-    Paragraph,
-    Seconds,
-    Share,
-    Text,
-    missing,
-    reason_missing,
-    require,
-)
+from hpo.report.part import Block, Count, Missing, Paragraph, Seconds, Share, Text, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.trials.record.record import Stretch
 from hpo.trials.trial import Outcome, Trial, seconds_trained
 
 
-@with_config(EXACT)
 class EnvironmentPart(TypedDict):
     """Fields 1 and 24 of the report: the versions, the machine and the code at the study's start."""
 
@@ -49,7 +36,6 @@ class EnvironmentPart(TypedDict):
     command: str
 
 
-@with_config(EXACT)
 class Prediction(TypedDict):
     """How well a trial's cost on the study's clock predicts the trial's seconds of training."""
 
@@ -60,7 +46,6 @@ class Prediction(TypedDict):
     factor: Annotated[float, Field(description="exp(sigma): two of three trials are within this factor")]
 
 
-@with_config(EXACT)
 class Cost(TypedDict):
     """Field 24: the time and the cost of the search."""
 
@@ -76,8 +61,7 @@ class Cost(TypedDict):
     idle_share: Share | None
     overhead_share: Share | None
     lanes: Annotated[
-        int | None,
-        Field(description="study.lanes; null if study.order=clock, and nothing waits for the clock"),
+        int | None, Field(description="study.lanes; null if study.order=clock, and nothing waits for the clock")
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
     prediction: Annotated[Prediction | None, Field(description="null for fewer than three trials with both")]

@@ -9,11 +9,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import with_config
 from typing_extensions import TypedDict
 
 from hpo.report.hypervolume import budgets_of
-from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing, missing, require
+from hpo.report.part import Block, Missing, Paragraph, Table, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.winner import no_winner
 from hpo.report.subject import dependent_text, score_of
@@ -25,7 +24,6 @@ from hpo.trials.table import first_start
 from hpo.trials.trial import Direction, Trial, loss_sign
 
 
-@with_config(EXACT)
 class BestSoFar(TypedDict):
     """Field 17 of the report: two lists of the improvements of the best score.
 

@@ -7,11 +7,11 @@ Field 8 defines the metric.
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.formatting import format_count
-from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, Text, is_missing, missing, require
+from hpo.report.part import Block, Items, Missing, Paragraph, Table, Text, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.study.basis.units import Units
 from hpo.study.study import PreparedStudy
@@ -34,7 +34,6 @@ class SplitPart(TypedDict):
     ]
 
 
-@with_config(EXACT)
 class DataPart(TypedDict):
     """Values of the report's fields 3 to 6: the data, the preparation, the split and the folds."""
 
@@ -49,7 +48,6 @@ class DataPart(TypedDict):
     split: SplitPart | Missing
 
 
-@with_config(EXACT)
 class MethodPart(TypedDict):
     """How the objective describes its trainings (in the reproducibility checklist: fields 1, 4 and 8)."""
 
@@ -60,7 +58,6 @@ class MethodPart(TypedDict):
     metrics: dict[str, str]
 
 
-@with_config(EXACT)
 class MetricPart(TypedDict):
     """Field 8 of the report: the metric."""
 

@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from typing import Annotated, NotRequired
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT, Missing, Positive, is_missing, missing
+from hpo.report.part import Missing, Positive, is_missing, missing
 from hpo.study.results.expected import Expected
 from hpo.study.study import PreparedStudy
 
 
-@with_config(EXACT)
 class Interval(TypedDict):
     """A number with its 95 % interval."""
 
@@ -20,20 +19,16 @@ class Interval(TypedDict):
     high: float
 
 
-@with_config(EXACT)
 class ExpectedPart(Interval):
     """The expected value of the winner's metric in a new training; with several metrics, of the leading metric."""
 
     best_of: Annotated[Positive, Field(description="the number of trials, or finalists, among which it is the best")]
     of_all: Annotated[
-        bool,
-        Field(description="whether the noise comes from all complete trials, because few had as much training"),
+        bool, Field(description="whether the noise comes from all complete trials, because few had as much training")
     ]
-    scores: NotRequired[
-        Annotated[
-            dict[str, Interval],
-            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
-        ]
+    scores: Annotated[
+        NotRequired[dict[str, Interval]],
+        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
 
 

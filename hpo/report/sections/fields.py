@@ -10,15 +10,14 @@ machine learning reproducibility checklist v2, Lindauer & Hutter 2020 (JMLR 21(2
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT, Block, Items, Paragraph, reason_missing
+from hpo.report.part import Block, Items, Paragraph, reason_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of
 
 
-@with_config(EXACT)
 class FieldStatus(TypedDict):
     """One of the 25 fields of a report: the keys of the field's values, and the reason for each missing value."""
 

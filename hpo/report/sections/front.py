@@ -38,7 +38,7 @@ from hpo.trials.trial import Trial
 class FrontSection(TypedDict):
     """The key `front` of report.json."""
 
-    front: NotRequired[Annotated[FrontPart | Missing, Field(description="absent with one metric without limits")]]
+    front: Annotated[NotRequired[FrontPart | Missing], Field(description="absent with one metric without limits")]
 
 
 def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
@@ -56,10 +56,7 @@ def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, defini
     undefined = f"{study.objective.owner}.describe_method defines no metric"
     part: FrontPart = {
         "metrics": {
-            name: {
-                "direction": direction,
-                "definition": definitions.get(name) or missing(f"{undefined} '{name}'"),
-            }
+            name: {"direction": direction, "definition": definitions.get(name) or missing(f"{undefined} '{name}'")}
             for name, direction in goal.metrics.items()
         },
         "limits": [
@@ -172,12 +169,7 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
     ]
     has_intervals = any(m["scores"][name]["interval"] for m in visible for name in names)
     yield Table(
-        (
-            "trial",
-            *(aim_text(front, name) for name in names),
-            "point",
-            *(["train it again"] if has_commands else []),
-        ),
+        ("trial", *(aim_text(front, name) for name in names), "point", *(["train it again"] if has_commands else [])),
         rows,
     )
     more = f"{len(visible)} of {len(members)}; report.json has all. " if len(visible) < len(members) else ""

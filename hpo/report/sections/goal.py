@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.report.formatting import join_names
-from hpo.report.part import EXACT, Count, Missing, Point, Share, Text, is_missing
+from hpo.report.part import Count, Missing, Point, Share, Text, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.scores import Spread
 from hpo.trials.score_format import score_format
@@ -15,7 +15,6 @@ from hpo.trials.score_format import score_format
 _MOST_TRIALS = 20
 
 
-@with_config(EXACT)
 class Aim(TypedDict):
     """The direction and the definition of a metric."""
 
@@ -23,7 +22,6 @@ class Aim(TypedDict):
     definition: Text
 
 
-@with_config(EXACT)
 class LimitPart(TypedDict):
     """A limit that the winner must keep."""
 
@@ -33,30 +31,27 @@ class LimitPart(TypedDict):
     text: str
 
 
-@with_config(EXACT)
 class Member(TypedDict):
     """A trial on the Pareto front. With one metric, this is the best trial."""
 
     number: Count
     point: Point
-    amount: NotRequired[
-        Annotated[int, Field(description="its amount of training; absent if the strategy trains completely")]
+    amount: Annotated[
+        NotRequired[int], Field(description="its amount of training; absent if the strategy trains completely")
     ]
     scores: Annotated[
         dict[str, Spread], Field(description="of each metric, each number with a limit, and study.measured")
     ]
     is_chosen: bool
-    command: NotRequired[
-        Annotated[
-            str, Field(description="the command that trains it again; absent if trainings run outside of the toolkit")
-        ]
+    command: Annotated[
+        NotRequired[str],
+        Field(description="the command that trains it again; absent if trainings run outside of the toolkit"),
     ]
     overlaps: Annotated[
         list[int], Field(description="members whose 95 % intervals overlap with its own in every metric")
     ]
 
 
-@with_config(EXACT)
 class ChangedChoice(TypedDict):
     """A change of `study.choose` or `study.limits` after the start of the search."""
 
@@ -68,7 +63,6 @@ class ChangedChoice(TypedDict):
     is_test_open: bool
 
 
-@with_config(EXACT)
 class Choice(TypedDict):
     """The choice of the winner from the front."""
 
@@ -77,7 +71,6 @@ class Choice(TypedDict):
     changes: Annotated[list[ChangedChoice], Field(description="empty if it was decided before the search")]
 
 
-@with_config(EXACT)
 class ExpectedVolume(TypedDict):
     """Mean and standard deviation of the hypervolume over random searches of n trials."""
 
@@ -89,7 +82,6 @@ class ExpectedVolume(TypedDict):
     spreads: list[float]
 
 
-@with_config(EXACT)
 class Volume(TypedDict):
     """The growth of the front's hypervolume; higher is better."""
 
@@ -103,7 +95,6 @@ class Volume(TypedDict):
     expected: Annotated[ExpectedVolume | Missing, Field(description="of a random search among the same trials")]
 
 
-@with_config(EXACT)
 class FrontPart(TypedDict):
     """The metrics, limits and Pareto front of a study (in fields 8, 11, 12, 15 and 17 of the report).
 
@@ -117,11 +108,11 @@ class FrontPart(TypedDict):
     ]
     members: Annotated[list[Member], Field(description="the best of the leading metric first")]
     near: Annotated[list[int], Field(description="dominated trials that may belong to it, by their intervals")]
-    choice: NotRequired[Annotated[Choice, Field(description="absent with one metric")]]
+    choice: Annotated[NotRequired[Choice], Field(description="absent with one metric")]
     complete: Count
     beyond_limits: Annotated[Count, Field(description="of the complete trials")]
     share_beyond_limits: Share | None
-    hypervolume: NotRequired[Annotated[Volume | Missing, Field(description="absent with one metric")]]
+    hypervolume: Annotated[NotRequired[Volume | Missing], Field(description="absent with one metric")]
 
 
 def front_of(report: ReportJson) -> FrontPart | None:

@@ -8,19 +8,18 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.formatting import format_value
 from hpo.report.formatting import point_text
-from hpo.report.part import EXACT, Block, Missing, Paragraph, Table, is_missing, missing
+from hpo.report.part import Block, Missing, Paragraph, Table, is_missing, missing
 from hpo.report.transfer import ScaleResults
 from hpo.trials import reported_values
 from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial
 
 
-@with_config(EXACT)
 class BestOfScale(TypedDict):
     """The best complete trial of a scale."""
 
@@ -28,7 +27,6 @@ class BestOfScale(TypedDict):
     score: float
 
 
-@with_config(EXACT)
 class LawPart(TypedDict):
     """The power law loss = factor * cost^-exponent, fitted to the best losses of the scales below the target.
 
@@ -76,7 +74,6 @@ def law_text(law: LawPart | Missing, best: BestOfScale | None, num_below: int, t
 _SIGNIFICANT_ERRORS = 2.0
 
 
-@with_config(EXACT)
 class ScaleTable(TypedDict):
     """The score of every value at every scale, for a grid of one hyperparameter whose values have an order."""
 

@@ -4,13 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.formatting import format_value
 from hpo.report.formatting import join_names, point_text
 from hpo.report.part import (
-    EXACT,
     Block,
     Count,
     Items,
@@ -41,7 +40,6 @@ from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point as SpacePoint
 
 
-@with_config(EXACT)
 class ScalePart(TypedDict):
     """The trials, the cost and the best trial of one scale."""
 
@@ -55,7 +53,6 @@ class ScalePart(TypedDict):
     share_of_seconds: Annotated[Share | None, Field(description="share of the seconds of all trainings")]
 
 
-@with_config(EXACT)
 class ShiftPart(TypedDict):
     """The shift of a hyperparameter's best value with each doubling of a training's cost."""
 
@@ -70,7 +67,6 @@ class ShiftPart(TypedDict):
     ]
 
 
-@with_config(EXACT)
 class Transfer(TypedDict):
     """The best values of an ordered hyperparameter at each scale."""
 
@@ -88,7 +84,6 @@ class Transfer(TypedDict):
     shift: ShiftPart | Missing
 
 
-@with_config(EXACT)
 class Chosen(TypedDict):
     """For a hyperparameter whose values have no order: its value in each scale's best trial."""
 
@@ -98,7 +93,6 @@ class Chosen(TypedDict):
     ]
 
 
-@with_config(EXACT)
 class ScalesPart(TypedDict):
     """The results of a study with scales (in fields 11, 17 and 20 of the report)."""
 
@@ -106,23 +100,19 @@ class ScalesPart(TypedDict):
     transfer: list[Transfer]
     choices: list[Chosen]
     law: LawPart | Missing
-    table: NotRequired[
-        Annotated[ScaleTable, Field(description="for a grid of one ordered hyperparameter; else absent")]
+    table: Annotated[
+        NotRequired[ScaleTable], Field(description="for a grid of one ordered hyperparameter; else absent")
     ]
-    expected: NotRequired[
-        Annotated[
-            Point,
-            Field(
-                description="the best point at the target that a ladder expects from lower scales; absent if unknown"
-            ),
-        ]
+    expected: Annotated[
+        NotRequired[Point],
+        Field(description="the best point at the target that a ladder expects from lower scales; absent if unknown"),
     ]
 
 
 class ScalesSection(TypedDict):
     """The key `scales` of report.json."""
 
-    scales: NotRequired[Annotated[ScalesPart | Missing, Field(description="absent without study.scales")]]
+    scales: Annotated[NotRequired[ScalesPart | Missing], Field(description="absent without study.scales")]
 
 
 def describe_scales(scale_results: ScaleResults, metric: str, expected: SpacePoint | None = None) -> ScalesPart:

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.report.part import EXACT
 from hpo.study.results.choosing import standard_error
 from hpo.trials.goal import Goal
 from hpo.trials.trial import Trial
 
 
-@with_config(EXACT)
 class Spread(TypedDict):
     """The mean of a number over folds and seeds; for one value, `standard_error` and `interval` are null."""
 

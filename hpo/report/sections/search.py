@@ -5,26 +5,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.config.keys import within
 from hpo.engine.schedule.rules import Counts as Counted
 from hpo.formatting import format_count, format_value
 from hpo.report.formatting import code_rows, join_names, point_text
-from hpo.report.part import (
-    EXACT,
-    Block,
-    Count,
-    Items,
-    Missing,
-    Paragraph,
-    Positive,
-    Table,
-    is_missing,
-    missing,
-    require,
-)
+from hpo.report.part import Block, Count, Items, Missing, Paragraph, Positive, Table, is_missing, missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.sections.expected_score import interval_text
 from hpo.report.sections.goal import front_of, names_of, value_format
@@ -41,7 +29,6 @@ from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
 
 
-@with_config(EXACT)
 class Sizes(TypedDict):
     """Field 7 of the report: the smallest, the median and the largest number of parameters of the trials' models.
 
@@ -54,32 +41,26 @@ class Sizes(TypedDict):
     largest: Count
 
 
-@with_config(EXACT)
 class Counts(TypedDict):
     """The counts of trials by state and cause (field 11 of the report)."""
 
     budget: Count
-    ended_by: NotRequired[
-        Annotated[EndedBy, Field(description="what ended the search, such as the budget; absent before the end")]
+    ended_by: Annotated[
+        NotRequired[EndedBy], Field(description="what ended the search, such as the budget; absent before the end")
     ]
-    budget_counts: NotRequired[
-        Annotated[Counted, Field(description="the unit of the budget; absent if the strategy trains completely")]
+    budget_counts: Annotated[
+        NotRequired[Counted], Field(description="the unit of the budget; absent if the strategy trains completely")
     ]
-    configurations: NotRequired[
-        Annotated[
-            Count, Field(description="number of different proposed points; absent if the strategy trains completely")
-        ]
+    configurations: Annotated[
+        NotRequired[Count],
+        Field(description="number of different proposed points; absent if the strategy trains completely"),
     ]
-    retries: NotRequired[
-        Annotated[Count, Field(description="retries of failed trials, outside of the budget; absent with none")]
+    retries: Annotated[
+        NotRequired[Count], Field(description="retries of failed trials, outside of the budget; absent with none")
     ]
-    further_trained: NotRequired[
-        Annotated[
-            list[int],
-            Field(
-                description="trials that were fully trained after the search; absent if the strategy trains completely"
-            ),
-        ]
+    further_trained: Annotated[
+        NotRequired[list[int]],
+        Field(description="trials that were fully trained after the search; absent if the strategy trains completely"),
     ]
     tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
     proposed: Count
@@ -90,13 +71,12 @@ class Counts(TypedDict):
     ]
     tasks_saved: Count
     running: Annotated[Count, Field(description="trials that a process was training when the report was written")]
-    interrupted: NotRequired[
-        Annotated[Positive, Field(description="unfinished trials that no process trains; absent with none")]
+    interrupted: Annotated[
+        NotRequired[Positive], Field(description="unfinished trials that no process trains; absent with none")
     ]
     failures: Annotated[dict[str, int], Field(description="number of failed trials by reason")]
 
 
-@with_config(EXACT)
 class Imported(TypedDict):
     """How many trials of another study's table this study imports, and how many this study skips."""
 
@@ -118,8 +98,8 @@ class SearchPart(SpacePart, ActionsPart):
     imported: Annotated[
         Count | Missing, Field(description="number of points of other studies that the strategy knew from the start")
     ]
-    imports: NotRequired[
-        Annotated[list[Imported], Field(description="the trials of these points, by table; absent with none")]
+    imports: Annotated[
+        NotRequired[list[Imported]], Field(description="the trials of these points, by table; absent with none")
     ]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 

@@ -47,22 +47,19 @@ class Importance(TypedDict):
 
     evaluator: str
     values: dict[str, float]
-    significant: NotRequired[
-        Annotated[
-            list[str], Field(description="hyperparameters that matter more than chance explains, by shuffled scores")
-        ]
+    significant: Annotated[
+        NotRequired[list[str]],
+        Field(description="hyperparameters that matter more than chance explains, by shuffled scores"),
     ]
     shapley: Annotated[
         dict[str, Contributed] | Missing, Field(description="HyperSHAP values, with the middle 95 % of the fits")
     ]
-    by_metric: NotRequired[
-        Annotated[
-            dict[str, dict[str, float] | Missing],
-            Field(description="`values` for each of several metrics; absent with one metric"),
-        ]
+    by_metric: Annotated[
+        NotRequired[dict[str, dict[str, float] | Missing]],
+        Field(description="`values` for each of several metrics; absent with one metric"),
     ]
-    significant_by_metric: NotRequired[
-        Annotated[dict[str, list[str]], Field(description="`significant` for each of several metrics")]
+    significant_by_metric: Annotated[
+        NotRequired[dict[str, list[str]]], Field(description="`significant` for each of several metrics")
     ]
 
 

@@ -23,29 +23,25 @@ from hpo.trials.score_format import score_format
 from hpo.trials.trial import Trial, loss_of
 
 
-@with_config(EXACT)
 class Budget(TypedDict):
     """The budget of the search; a user may have raised the budget after the search began."""
 
     trials: Positive
     repeats: Annotated[Positive, Field(description="seeds per fold")]
     hours: str
-    trial_minutes: NotRequired[
-        Annotated[
-            float, Field(description="limit of one training, which fails if it takes longer; absent without a limit")
-        ]
+    trial_minutes: Annotated[
+        NotRequired[float],
+        Field(description="limit of one training, which fails if it takes longer; absent without a limit"),
     ]
-    stop_without_gain: NotRequired[
-        Annotated[
-            Positive, Field(description="number of trials without improvement that ends the search; absent if not set")
-        ]
+    stop_without_gain: Annotated[
+        NotRequired[Positive],
+        Field(description="number of trials without improvement that ends the search; absent if not set"),
     ]
-    target: NotRequired[
-        Annotated[float | dict[str, float], Field(description="scores that end the search; absent if not set")]
+    target: Annotated[
+        NotRequired[float | dict[str, float]], Field(description="scores that end the search; absent if not set")
     ]
 
 
-@with_config(EXACT)
 class ExtendedPart(TypedDict):
     """A trial that extends a trial of another study: it continues the other trial's training, or trains anew."""
 
@@ -57,7 +53,6 @@ class ExtendedPart(TypedDict):
     continued: Annotated[bool, Field(description="whether it continued from the state of the trial in the other study")]
 
 
-@with_config(EXACT)
 class ExtensionPart(TypedDict):
     """The extension of another study by `hpo extend`: the other study, the changed settings, and the trials."""
 
@@ -66,7 +61,6 @@ class ExtensionPart(TypedDict):
     trials: list[ExtendedPart]
 
 
-@with_config(EXACT)
 class CodePart(TypedDict):
     """The code on which the trials depend; `hpo reproduce` compares this code with the current code."""
 
@@ -96,7 +90,6 @@ class ReproductionPart(TypedDict):
     changes: Annotated[list[str], Field(description="changes since the study's start")]
 
 
-@with_config(EXACT)
 class StudyPart(TypedDict):
     """The study's identity, budget and code (fields 1, 2 and 25 of the report)."""
 
@@ -112,9 +105,9 @@ class StudyPart(TypedDict):
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="changes that the user allowed when resuming")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
     code: CodePart
-    reproduction: NotRequired[Annotated[ReproductionPart, Field(description="absent if not tried")]]
-    extends: NotRequired[
-        Annotated[ExtensionPart, Field(description="the study that `hpo extend` started from; absent without one")]
+    reproduction: Annotated[NotRequired[ReproductionPart], Field(description="absent if not tried")]
+    extends: Annotated[
+        NotRequired[ExtensionPart], Field(description="the study that `hpo extend` started from; absent without one")
     ]
 
 

@@ -4,11 +4,11 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.report.formatting import sentence, times_text
-from hpo.report.part import EXACT, Block, Items, Missing, Paragraph, Table, is_missing, missing, reason_missing
+from hpo.report.part import Block, Items, Missing, Paragraph, Table, is_missing, missing, reason_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.winner import Winner, score_text
@@ -21,7 +21,6 @@ from hpo.trials.space.first_points import why_no_default
 from hpo.trials.trial import Direction, loss_of
 
 
-@with_config(EXACT)
 class EstimatePart(TypedDict):
     """A number on the test split, with its interval."""
 
@@ -36,16 +35,15 @@ class TestedMember(TypedDict):
     """A trial of the front, with its scores on the test split, or with the reason why these scores are missing."""
 
     trial: int
-    metrics: NotRequired[Annotated[dict[str, float], Field(description="absent without a score")]]
-    estimates: NotRequired[Annotated[dict[str, EstimatePart], Field(description="of the metrics, as for the winner")]]
-    error: NotRequired[Annotated[str, Field(description="why it has no score; absent with a score")]]
+    metrics: Annotated[NotRequired[dict[str, float]], Field(description="absent without a score")]
+    estimates: Annotated[NotRequired[dict[str, EstimatePart]], Field(description="of the metrics, as for the winner")]
+    error: Annotated[NotRequired[str], Field(description="why it has no score; absent with a score")]
     validation_score: float
     validation_metrics: Annotated[
         dict[str, float], Field(description="of each metric, each number with a limit, and study.measured")
     ]
 
 
-@with_config(EXACT)
 class TestPart(TypedDict):
     """The result of `hpo test` (field 16 of the report)."""
 
@@ -55,33 +53,31 @@ class TestPart(TypedDict):
     trial: int
     fingerprint: Annotated[str, Field(description="of the test split")]
     metrics: dict[str, float]
-    estimates: NotRequired[
-        Annotated[dict[str, EstimatePart], Field(description="of the study's metrics, and of others with an interval")]
+    estimates: Annotated[
+        NotRequired[dict[str, EstimatePart]],
+        Field(description="of the study's metrics, and of others with an interval"),
     ]
-    difference: NotRequired[
-        Annotated[
-            dict[str, EstimatePart], Field(description="of the winner minus the default configuration, by metric")
-        ]
+    difference: Annotated[
+        NotRequired[dict[str, EstimatePart]],
+        Field(description="of the winner minus the default configuration, by metric"),
     ]
     size: int
     validation_score: Annotated[float, Field(description="the score that chose the winner")]
-    search_score: NotRequired[
-        Annotated[float, Field(description="the winner's score in the search; absent if that score chose it")]
+    search_score: Annotated[
+        NotRequired[float], Field(description="the winner's score in the search; absent if that score chose it")
     ]
     evaluations_of_these_data: int
     default: Annotated[
         dict[str, Any] | None,
         Field(description="the default configuration's `metrics` and `estimates`, or its `error`; null = not scored"),
     ]
-    scored: NotRequired[Annotated[list[int], Field(description="the scored trials; absent without `hpo test --front`")]]
-    front: NotRequired[
-        Annotated[list[TestedMember], Field(description="the winner first; absent without `hpo test --front`")]
+    scored: Annotated[NotRequired[list[int]], Field(description="the scored trials; absent without `hpo test --front`")]
+    front: Annotated[
+        NotRequired[list[TestedMember]], Field(description="the winner first; absent without `hpo test --front`")
     ]
-    scored_of_these_data: NotRequired[
-        Annotated[
-            int,
-            Field(description="number of configurations scored by all evaluations; absent without `hpo test --front`"),
-        ]
+    scored_of_these_data: Annotated[
+        NotRequired[int],
+        Field(description="number of configurations scored by all evaluations; absent without `hpo test --front`"),
     ]
 
 
@@ -93,7 +89,6 @@ class OnTest(TypedDict):
     gain: float
 
 
-@with_config(EXACT)
 class Overtuning(TypedDict):
     """The winner's test score, compared with two other scores (field 22 of the report).
 
@@ -116,14 +111,12 @@ class FinalistPart(TypedDict):
     fresh_score: float | None
     fresh_standard_deviation: float | None
     fresh_values: list[float]
-    search_scores: NotRequired[
-        Annotated[
-            dict[str, float],
-            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
-        ]
+    search_scores: Annotated[
+        NotRequired[dict[str, float]],
+        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
-    fresh_scores: NotRequired[
-        Annotated[dict[str, float], Field(description="the same on the fresh seeds; also absent if it failed there")]
+    fresh_scores: Annotated[
+        NotRequired[dict[str, float]], Field(description="the same on the fresh seeds; also absent if it failed there")
     ]
     error: str | None
 

@@ -4,29 +4,27 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.report.formatting import point_text
-from hpo.report.part import EXACT, Block, Count, Items, Missing, Paragraph, Point, require
+from hpo.report.part import Block, Count, Items, Missing, Paragraph, Point, require
 from hpo.report.sections import ReportJson
 from hpo.study.files.user_notes import read_notes, tags
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record
 
 
-@with_config(EXACT)
 class AddedPointPart(TypedDict):
     """A point that a user added; `after` is the number of trials that existed then."""
 
     point: Point
     after: Count
-    time: NotRequired[Annotated[float, Field(description="absent if another program queued the point")]]
-    by: NotRequired[Annotated[str, Field(description="the user's name; absent if another program queued the point")]]
-    retry_of: NotRequired[Annotated[int, Field(description="the failed trial that it retries; absent for a new point")]]
+    time: Annotated[NotRequired[float], Field(description="absent if another program queued the point")]
+    by: Annotated[NotRequired[str], Field(description="the user's name; absent if another program queued the point")]
+    retry_of: Annotated[NotRequired[int], Field(description="the failed trial that it retries; absent for a new point")]
 
 
-@with_config(EXACT)
 class OtherAction(TypedDict):
     """Another user action; `after` is the number of trials that existed then, `time` is in seconds since the epoch."""
 
@@ -45,11 +43,11 @@ class OtherAction(TypedDict):
 class ActionsPart(TypedDict):
     """The user actions; a key is absent if there are no actions of its kind."""
 
-    added_points: NotRequired[
-        Annotated[list[AddedPointPart] | Missing, Field(description="points added by users; absent with none")]
+    added_points: Annotated[
+        NotRequired[list[AddedPointPart] | Missing], Field(description="points added by users; absent with none")
     ]
-    user_actions: NotRequired[
-        Annotated[list[OtherAction] | Missing, Field(description="other user actions, in order; absent with none")]
+    user_actions: Annotated[
+        NotRequired[list[OtherAction] | Missing], Field(description="other user actions, in order; absent with none")
     ]
 
 
@@ -88,7 +86,6 @@ def _text(action: OtherAction) -> str:
     return f"raised the budget to {' and '.join(f'{value:g} {name}' for name, value in budgets.items() if value)}"
 
 
-@with_config(EXACT)
 class NotePart(TypedDict):
     """A note that a user wrote with `hpo note`."""
 
@@ -98,7 +95,6 @@ class NotePart(TypedDict):
     tags: Annotated[dict[str, str], Field(description="tags that it set; an empty value removed a tag")]
 
 
-@with_config(EXACT)
 class NotesPart(TypedDict):
     """All notes of the study, the earliest first, and its current tags."""
 

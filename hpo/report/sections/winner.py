@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
-from pydantic import Field, with_config
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from hpo.config.documents import read_json
@@ -13,7 +13,6 @@ from hpo.errors import DocumentError, SpaceError, StudyError
 from hpo.objectives.outside import OUTSIDE
 from hpo.report.formatting import code_rows, sentence
 from hpo.report.part import (
-    EXACT,
     Block,
     Count,
     Missing,
@@ -27,12 +26,7 @@ from hpo.report.part import (
     require,
 )
 from hpo.report.sections import ReportJson
-from hpo.report.sections.expected_score import (
-    ExpectedPart,
-    Interval,
-    describe_expected_score,
-    interval_text,
-)
+from hpo.report.sections.expected_score import ExpectedPart, Interval, describe_expected_score, interval_text
 from hpo.report.sections.goal import aim_text, front_of, value_format
 from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import score_of
@@ -52,7 +46,6 @@ from hpo.trials.trial import PARAMETERS, State, Trial, loss_of
 from hpo.workers.objective.path import ObjectivePath
 
 
-@with_config(EXACT)
 class FreshScore(TypedDict):
     """The winner's scores on fresh seeds, if these scores chose the winner among the finalists."""
 
@@ -60,15 +53,12 @@ class FreshScore(TypedDict):
     values: Annotated[list[float], Field(description="scores of the folds and fresh seeds")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
-    scores: NotRequired[
-        Annotated[
-            dict[str, Spread],
-            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
-        ]
+    scores: Annotated[
+        NotRequired[dict[str, Spread]],
+        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
 
 
-@with_config(EXACT)
 class Winner(TypedDict):
     """The winner (fields 14 and 15 of the report).
 
@@ -79,63 +69,54 @@ class Winner(TypedDict):
     round: Count
     point: Point
     amount: Annotated[int | None, Field(description="its planned amount of training; null = complete training")]
-    reached: NotRequired[
-        Annotated[
-            float | None,
-            Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
-        ]
+    reached: Annotated[
+        NotRequired[float | None],
+        Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
     ]
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
-    expected: NotRequired[Annotated[ExpectedPart | Missing, Field(description="its expected score in a new training")]]
+    expected: Annotated[NotRequired[ExpectedPart | Missing], Field(description="its expected score in a new training")]
     num_parameters: int | None
-    returned: NotRequired[
-        Annotated[
-            dict[str, float], Field(description="means of other numbers that the objective returned; absent with none")
-        ]
+    returned: Annotated[
+        NotRequired[dict[str, float]],
+        Field(description="means of other numbers that the objective returned; absent with none"),
     ]
-    notes: NotRequired[Annotated[dict[str, float | str], Field(description="the objective's notes; absent with none")]]
-    fresh: NotRequired[
-        Annotated[FreshScore, Field(description="the scores on fresh seeds that chose it; absent if `score` chose it")]
+    notes: Annotated[NotRequired[dict[str, float | str]], Field(description="the objective's notes; absent with none")]
+    fresh: Annotated[
+        NotRequired[FreshScore],
+        Field(description="the scores on fresh seeds that chose it; absent if `score` chose it"),
     ]
-    scores: NotRequired[
-        Annotated[
-            dict[str, Spread],
-            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
-        ]
+    scores: Annotated[
+        NotRequired[dict[str, Spread]],
+        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
     config: str
     model: dict[str, Any] | None
     run: Annotated[dict[str, Any], Field(description="how to find its run in the tracker")]
 
 
-@with_config(EXACT)
 class Short(TypedDict):
     """A summary of one of the best trials."""
 
     number: Count
     score: float
     point: Point
-    amount: NotRequired[
-        Annotated[int, Field(description="its planned amount of training; absent if the strategy trains completely")]
+    amount: Annotated[
+        NotRequired[int], Field(description="its planned amount of training; absent if the strategy trains completely")
     ]
-    reached: NotRequired[
-        Annotated[
-            float | None,
-            Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
-        ]
+    reached: Annotated[
+        NotRequired[float | None],
+        Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
     ]
-    scores: NotRequired[
-        Annotated[
-            dict[str, float],
-            Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
-        ]
+    scores: Annotated[
+        NotRequired[dict[str, float]],
+        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
-    is_on_front: NotRequired[Annotated[bool, Field(description="absent with one score")]]
-    excess: NotRequired[
-        Annotated[float, Field(ge=0, description="its excess over the limits, as a share; absent with one score")]
+    is_on_front: Annotated[NotRequired[bool], Field(description="absent with one score")]
+    excess: Annotated[
+        NotRequired[float], Field(ge=0, description="its excess over the limits, as a share; absent with one score")
     ]
 
 
@@ -147,27 +128,22 @@ class DefaultTrial(TypedDict):
     state: State
     amount: Annotated[int | None, Field(description="its amount of training; null = complete training")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed")]
-    scores: NotRequired[
-        Annotated[
-            dict[str, float],
-            Field(
-                description="of each metric, each number with a limit, and study.measured; "
-                "absent with one score, or if it has none"
-            ),
-        ]
+    scores: Annotated[
+        NotRequired[dict[str, float]],
+        Field(
+            description="of each metric, each number with a limit, and study.measured; "
+            "absent with one score, or if it has none"
+        ),
     ]
-    gain: NotRequired[
-        Annotated[
-            Interval,
-            Field(
-                description="the winner's expected gain over it in the (leading) metric; "
-                "above 0 is better; absent if not known"
-            ),
-        ]
+    gain: Annotated[
+        NotRequired[Interval],
+        Field(
+            description="the winner's expected gain over it in the (leading) metric; "
+            "above 0 is better; absent if not known"
+        ),
     ]
 
 
-@with_config(EXACT)
 class Baselines(TypedDict):
     """The baselines: the default configuration, and random search (field 13 of the report)."""
 
