@@ -2,12 +2,11 @@
 
 import html
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from hpo.errors import printable
 from hpo.formatting import cut_text, format_count, format_duration, format_size, format_time, format_value
 from hpo.study.files.folder import short_path
-from hpo.study.view.view import StudyView, TaskView, TrialView
+from hpo.study.view.view import StudyView, TaskView
 from hpo.trials.score_format import score_format
 
 # Most trials of the front that a line lists.
@@ -15,36 +14,18 @@ _MOST = 10
 
 
 def summary_lines(view: StudyView) -> Iterator[str]:
-    """Yield the study's state and its result so far."""
-    yield printable(f"study {view.study}: {view.says}")
-    yield from outcome_lines(view)
-
-
-def outcome_lines(view: StudyView) -> Iterator[str]:
-    """Yield the result: the number of trials, the winner or why there is none, and the report.
-
-    Yield nothing for an unreadable study.
-    """
-    for line in _outcome(view):
-        yield printable(line)
+    """Yield the study's state and its result: the trials, the winner or why there is none, and the report."""
+    yield from map(printable, (f"study {view.study}: {view.says}", *_outcome(view)))
 
 
 def summary_html(view: StudyView) -> str:
     """Return the summary as HTML for a notebook: the winner with its point, or why there is none."""
-    head, *lines = (html.escape(line) for line in _notebook_lines(view))
-    rows = [(html.escape(key), html.escape(format_value(value))) for key, value in _point(view).items()]
+    texts = (f"{view.study}: {view.says}", f"{done_text(view)}, {_failed_text(view)}", best_text(view))
+    head, *lines = map(html.escape, texts)
+    point = {} if view.best is None else view.best.point
+    rows = [(html.escape(key), html.escape(format_value(value))) for key, value in point.items()]
     cells = "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in rows)
     return "<br>".join([f"<b>{head}</b>", *lines, *([f"<table>{cells}</table>"] if cells else [])])
-
-
-def _point(view: StudyView) -> Mapping[str, Any]:
-    return {} if view.best is None else view.best.point
-
-
-def _notebook_lines(view: StudyView) -> Iterator[str]:
-    yield f"{view.study}: {view.says}"
-    yield f"{done_text(view)}, {_failed_text(view)}"
-    yield best_text(view)
 
 
 def _failed_text(view: StudyView) -> str:
@@ -84,11 +65,6 @@ def best_text(view: StudyView, values: str | None = None) -> str:
 def front_text(view: StudyView) -> str:
     """Return the number of trials on the Pareto front as text; empty with one metric, or if the front is empty."""
     return f"{format_count(view.on_front, 'trial*')} on the front" if view.on_front else ""
-
-
-def point_lines(best: TrialView) -> Iterator[str]:
-    """Yield a line for each hyperparameter."""
-    yield from (f"  {key} = {cut_text(format_value(value))}" for key, value in best.point.items())
 
 
 def done_text(view: StudyView) -> str:
@@ -145,11 +121,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return the text that a study without a best trial shows in place of the best score.
-
-    If no trial is complete, the text is empty. Otherwise, the text is `no winner` if the study has ended, and
-    `none so far` before the end.
-    """
+    """Return the text in place of the best score if there is no best trial; empty before a complete trial."""
     if not view.trials.get("complete"):
         return ""
     return "no winner" if view.state == "ended" else "none so far"
@@ -168,7 +140,7 @@ def _outcome(view: StudyView) -> Iterator[str]:
         yield f"front: {format_count(view.on_front or 0, 'trial*')}, by {view.metric}: {numbers}{more}"
     if view.best is not None:
         yield f"{'winner' if view.state == 'ended' else 'best so far'}: {best_text(view)}"
-        yield from point_lines(view.best)
+        yield from (f"  {key} = {cut_text(format_value(value))}" for key, value in view.best.point.items())
     elif view.why_none:
         yield f"no winner: {view.why_none}"
     if text := untried_line(view):
