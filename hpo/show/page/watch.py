@@ -1,6 +1,5 @@
 """Keeps pages up to date while they have viewers, with one thread per page."""
 
-import hashlib
 import json
 import logging
 import os
@@ -10,25 +9,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+from hpo.show.page.content import StudyContent
+from hpo.show.page.studies import StudiesContent
 
 _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_REFRESHES = 2.0
-
-
-class PageContent(Protocol):
-    """The content of a page; only the thread of the page's `Watch` calls `refresh`."""
-
-    is_over: bool
-
-    def refresh(self, wanted: Collection[str] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the changed parts; yield slow parts only if their names are in `wanted` (None = all)."""
-        ...
-
-    def page(self, version: int, html: Mapping[str, Any]) -> str:
-        """Return the whole page."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -37,14 +25,16 @@ class _Part:
 
     content: Mapping[str, Any]
     text: str
-    digest: bytes
     version: int
 
 
 class Watch:
-    """Keeps a page up to date in a separate thread. Each change of a part increases the page's version number."""
+    """Keeps a page up to date in a thread, which alone refreshes the content.
 
-    def __init__(self, content: PageContent) -> None:
+    Each change of a part increases the page's version number.
+    """
+
+    def __init__(self, content: StudyContent | StudiesContent) -> None:
         self._content = content
         self._parts: dict[str, _Part] = {}
         self._version = 0
@@ -115,12 +105,11 @@ class Watch:
 
     def _put(self, name: str, content: Mapping[str, Any]) -> None:
         text = json.dumps(content, separators=(",", ":"))
-        digest = hashlib.sha256(text.encode()).digest()
         before = self._parts.get(name)
-        if before is None or before.digest != digest:
+        if before is None or before.text != text:
             with self._changing:
                 self._version += 1
-                self._parts[name] = _Part(content, text, digest, self._version)
+                self._parts[name] = _Part(content, text, self._version)
             if content.get("figure") and not self._has_figure.is_set():
                 self._has_figure.set()
                 _lower_priority()
