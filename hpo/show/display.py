@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from hpo.config.sections import DispatchSection
-from hpo.config.study_config import StudyConfig
 from hpo.engine.observers import Observer
-from hpo.engine.schedule.rules import Counts, is_counted
+from hpo.engine.schedule.rules import is_counted
 from hpo.errors import ConfigError
 from hpo.formatting import format_count, format_duration
 from hpo.machine import GIB
 from hpo.study.basis.environment import gpu_driver
 from hpo.study.results.choosing import choose_best
+from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.view.view import StudyView
 from hpo.trials.goal import goal_of
@@ -23,8 +23,7 @@ from hpo.trials.ranking import front
 from hpo.trials.record.record import Record
 from hpo.trials.record.user_actions import Raise, UserAction
 from hpo.trials.score_format import score_format, shown_value
-from hpo.trials.space.space import Space
-from hpo.trials.trial import TaskLayout, Trial
+from hpo.trials.trial import Trial
 from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.other_searches import OtherSearch
@@ -53,20 +52,8 @@ class Ended:
     is_tracked: bool
 
 
-class ShownStudy(Protocol):
-    """The attributes that a progress display needs of a study, both in the driver and in a viewer."""
-
-    @property
-    def config(self) -> StudyConfig: ...  # noqa: D102
-
-    @property
-    def counts(self) -> Counts: ...  # noqa: D102
-
-    @property
-    def layout(self) -> TaskLayout: ...  # noqa: D102
-
-    @property
-    def space(self) -> Space: ...  # noqa: D102
+ShownStudy = PreparedStudy | StudyRun
+"""A study that a progress display shows: prepared in the driver, or read by a viewer."""
 
 
 class Progress(Observer, AbstractContextManager["Progress", None]):
