@@ -71,33 +71,14 @@ def _draw_panel(
         dots = {"color": colour, "size": 5, "opacity": 0.55}
         _add(figure, dimension, trials[:_MOST_DOTS], hover, marker=dots, showlegend=False, **group)
         line = {"mode": "lines", "line": {"color": colour, "width": 2}}
-        _add(
-            figure,
-            dimension,
-            _envelope(dimension, trials, scale_results.is_grid),
-            hover,
-            **line,
-            showlegend=False,
-            **group,
-        )
+        envelope = _envelope(dimension, trials, scale_results.is_grid)
+        _add(figure, dimension, envelope, hover, **line, showlegend=False, **group)
         mark = {"color": colour, "size": 11, "symbol": "diamond", "line": {"color": "white", "width": 1}}
         _add(figure, dimension, trials[:1], hover, marker=mark, showlegend=has_legend, **group)
     if (winner := subject.winner) is not None and key in winner.point:
-        star = {
-            "marker": STAR,
-            "cliponaxis": False,
-            "showlegend": has_legend,
-            "name": subject.called,
-            "legendgroup": "winner",
-        }
-        _add(
-            figure,
-            dimension,
-            [winner],
-            f"%{{y}} (trial %{{customdata}})<extra>{subject.called}</extra>",
-            **star,
-            **at,
-        )
+        hover = f"%{{y}} (trial %{{customdata}})<extra>{subject.called}</extra>"
+        look: dict[str, Any] = {"marker": STAR, "cliponaxis": False, "name": subject.called, "legendgroup": "winner"}
+        _add(figure, dimension, [winner], hover, showlegend=has_legend, **look, **at)
 
 
 def _add(figure: Any, dimension: Dimension, trials: Sequence[Trial], hover: str, **look: Any) -> None:
