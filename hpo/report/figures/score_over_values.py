@@ -19,8 +19,11 @@ from hpo.trials.trial import Trial
 # A cell of a map is a pair of values. Values of ranges are rounded to steps, because otherwise 1,000 trials would have
 # a million cells.
 _MOST, _STEPS, _MOST_KEYS = 400, 20, 4
-_ROOM = 80  # number of characters that fit under the figure
-_DOTS = {"size": 4, "color": OTHER}
+_COLUMNS, _MOST_PANELS = 4, 12
+# The number of characters that fit under the contour maps, and under the panels with one hyperparameter each.
+_MAP_ROOM, _ROOM = 80, 110
+_MAP_DOTS = {"color": OTHER, "size": 4}
+_DOTS = {"color": OTHER, "size": 6, "opacity": 0.7}
 _MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none", "line_smoothing": 1.3}
 
 
@@ -71,7 +74,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     size = 1 if len(keys) == 2 else len(keys)
     figure = make_subplots(size, size, shared_xaxes=True, shared_yaxes=True)
     columns, rows = ([axes[key] for key in edge] for edge in (keys[:size], keys[-size:]))
-    _label(figure, columns, rows, _ROOM // len(keys))
+    _label(figure, columns, rows, _MAP_ROOM // len(keys))
     scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
     for (column, x), (row, y) in itertools.product(enumerate(columns, start=1), enumerate(rows, start=1)):
         trials = [trial for trial in drawn if trial.number in x.places and trial.number in y.places]
@@ -84,7 +87,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
         at = {"row": row, "col": column}
         figure.add_contour(x=x.cells, y=y.cells, z=heights, coloraxis="coloraxis", **_MAP, **at)
         hover = "trial %{customdata}<extra></extra>"
-        add_dots_and_star(figure, subject, trials, x.places, y.places, hover, _DOTS, showlegend=False, **at)
+        add_dots_and_star(figure, subject, trials, x.places, y.places, hover, _MAP_DOTS, showlegend=False, **at)
     height, margin = 480 if size == 1 else 230 * size, {"t": 20, "r": 30, "b": 70, "l": 90}
     styled(figure, height, margin=margin, coloraxis=colours_of(subject))
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
@@ -113,14 +116,9 @@ def _label(figure: Any, columns: list[_Axis], rows: list[_Axis], room: int) -> N
         figure.update_xaxes(across | {"range": x.ends, "title_text": None}, col=column)
         figure.update_xaxes(title_text=across["title_text"], row=len(rows), col=column)
     for row, y in enumerate(rows, start=1):
-        upwards = axis_of(y.dimension, _ROOM)
+        upwards = axis_of(y.dimension, _MAP_ROOM)
         figure.update_yaxes(upwards | {"range": y.ends, "title_text": None}, row=row)
         figure.update_yaxes(title_text=upwards["title_text"], row=row, col=1)
-
-
-_MOST, _COLUMNS, _MOST_PANELS = 400, 4, 12
-_ROOM = 110  # number of characters that fit under the figure
-_DOTS = {"color": OTHER, "size": 6, "opacity": 0.7}
 
 
 def draw_slices(subject: Subject) -> Drawn | Absent:
