@@ -60,20 +60,26 @@ class PageReader:
 
     def __init__(self, folder: StudyFolder) -> None:
         self._folder = folder
-        self._stamps: dict[str, Any] = {}
+        self._files: Any = None
+        self._stamps: Any = None
         self._reader: StudyReader | None = None
         self._study: StudyRun | None = None
         self._live: LiveStudy | None = None
 
     def read(self) -> LiveStudy:
         """Return the current state of the study; for an unreadable study, the state's `view.fault` has the reason."""
-        before, stamps = self._live, self._read_stamps()
+        before, folder = self._live, self._folder
+        database = folder.database_path
+        log = database.with_name(f"{database.name}-wal")
+        paths = (folder.status_path, folder.test_path, folder.running_path, database, log)
+        files = (_stamp(folder.config_path), _inode(database))
+        stamps = (files, folder.holder(), *map(_stamp, paths))
         if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
-        if stamps["files"] != self._stamps.get("files"):
-            # Other files have replaced the configuration or the record, or they are gone.
+        if files != self._files:
+            # Other files have replaced the configuration or the record, or they are gone. Read both from the start.
             self._reader = None
-        self._stamps = stamps
+        self._files, self._stamps = files, stamps
         self._live = self._read(before)
         return self._live
 
@@ -87,7 +93,7 @@ class PageReader:
             subject = _subject(self._study, view, snapshot.tasks)
         except Exception as error:  # noqa: BLE001  # Damage causes any kind of error, and the page must show it.
             # Read everything again next time.
-            self._reader, self._stamps = None, {}
+            self._reader, self._stamps = None, None
             snapshot = snapshot or Snapshot(read_status(self._folder), [])
             view = view_of_status(self._folder, snapshot.status, fault=_fault_text(error, snapshot.status))
             view = replace(view, next=[*next_steps(view, None, self._folder)])
@@ -102,18 +108,6 @@ class PageReader:
             "record": study is not self._study or _best_number(view) != _best_number(before.view),
         }
         return replace(live, changed=frozenset(name for name in is_changed if is_changed[name]))
-
-    def _read_stamps(self) -> dict[str, Any]:
-        """Return the times and sizes of the study's files, and the process that runs the study."""
-        folder = self._folder
-        database = folder.database_path
-        return {
-            "status": (*map(_stamp, (folder.status_path, folder.test_path)), folder.holder()),
-            "tasks": _stamp(folder.running_path),
-            "record": (_stamp(database), _stamp(database.with_name(f"{database.name}-wal"))),
-            # A replaced record is read from the start.
-            "files": (_stamp(folder.config_path), _inode(database)),
-        }
 
 
 def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> Subject:
@@ -159,10 +153,7 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the number of the best trial; None if there is no best trial yet.
-
-    At the end of a study, the number may change because the status changes, without a new entry in the record.
-    """
+    """Return the number of the best trial. It may change when the study ends, without a new entry in the record."""
     return None if view.best is None else view.best.trial
 
 
