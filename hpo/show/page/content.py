@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -42,7 +41,7 @@ _TEXTS: Mapping[str, tuple[Callable[[LiveStudy], Mapping[str, Any]], set[str]]] 
     "workers": (lambda seen: texts.workers(seen.view, seen.workers), {"status", "tasks"}),
     "trials": (lambda seen: texts.trials(seen.view, seen.subject), {"record"}),
     "failures": (lambda seen: texts.failures(seen.view), {"record"}),
-    "cautions": (lambda seen: texts.cautions(seen.view), {"record", "status"}),
+    "cautions": (lambda seen: {"texts": seen.view.cautions}, {"record", "status"}),
 }
 
 
@@ -52,11 +51,11 @@ class StudyContent:
     def __init__(self, folder: StudyFolder) -> None:
         self._folder, self._reader = folder, PageReader(folder)
         self._drawings = {drawing.name: drawing for drawing in _planned(folder)}
-        makers = {name: (partial(self._text, name), of) for name, (_, of) in _TEXTS.items()}
-        for name in self._drawings:
-            of = {"record", "tasks"} if name == "learning-curves" else {"record"}
-            makers[name] = (partial(self._figure, name), of)
-        self._makers = {name: makers[name] for name in (*_TEXTS, *_ORDER) if name in makers}
+        # For each part, in the order of rendering, the sources that it depends on.
+        self._sources = {name: of for name, (_, of) in _TEXTS.items()}
+        self._sources |= {name: {"record"} for name in _ORDER if name in self._drawings}
+        if "learning-curves" in self._sources:
+            self._sources["learning-curves"] = {"record", "tasks"}
         self._live: LiveStudy | None = None
         self._drawing_began = False
         self._stale: set[str] = set()
@@ -74,14 +73,14 @@ class StudyContent:
         if not self._drawing_began:
             new_figure()  # loads plotly, so that its import does not count as time of the first figure
             self._drawing_began = True
-        self._stale |= {name for name, (_, of) in self._makers.items() if of & live.changed}
-        for name, (make, _) in self._makers.items():
+        self._stale |= {name for name, of in self._sources.items() if of & live.changed}
+        for name in self._sources:
             now = time.monotonic()
             is_visible = wanted is None or name in wanted or name not in self._drawings or name == _FIRST[0]
             is_due = now < end and (live.is_over or (is_visible and now >= self._not_before.get(name, 0.0)))
             if name in self._stale and is_due:
                 began = time.thread_time()
-                yield name, _render_or_reason(make, live)
+                yield name, self._render(name, live)
                 is_first = name in _FIRST or name not in self._drawings
                 self._postpone(name, time.thread_time() - began, _SHARE_OF_FIRST if is_first else _SHARE)
                 self._stale.discard(name)
@@ -116,8 +115,15 @@ class StudyContent:
             sentence=sentence,
         )
 
-    def _text(self, name: str, live: LiveStudy) -> Content:
-        return {"html": render_macro("live_parts.html", name, **_TEXTS[name][0](live))}
+    def _render(self, name: str, live: LiveStudy) -> Content:
+        """Return a rendered part; if rendering fails, return the reason, such as a damaged file."""
+        try:
+            if name in _TEXTS:
+                return {"html": render_macro("live_parts.html", name, **_TEXTS[name][0](live))}
+            return self._figure(name, live)
+        except Exception as error:  # noqa: BLE001  # The other parts must still appear.
+            why = f"{type(error).__name__}: {first_line(error)}"
+            return {"html": render_macro("live_parts.html", "failed", why=why)}
 
     def _figure(self, name: str, live: LiveStudy) -> Content:
         if live.subject is not None:
@@ -126,14 +132,6 @@ class StudyContent:
         if isinstance(content, Drawn):
             return {"figure": figure_content(content.figure), "says": content.caption}
         return {"figure": None, "says": sentence(content.reason)}
-
-
-def _render_or_reason(make: Callable[[LiveStudy], Content], live: LiveStudy) -> Content:
-    """Return a rendered part; if rendering fails, return the reason, such as a damaged file."""
-    try:
-        return make(live)
-    except Exception as error:  # noqa: BLE001  # The other parts must still appear.
-        return {"html": render_macro("live_parts.html", "failed", why=f"{type(error).__name__}: {first_line(error)}")}
 
 
 def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:

@@ -25,11 +25,6 @@ def state(view: StudyView) -> Mapping[str, Any]:
     }
 
 
-def cautions(view: StudyView) -> Mapping[str, Any]:
-    """Return the cautions."""
-    return {"texts": view.cautions}
-
-
 def workers(view: StudyView, places: int) -> Mapping[str, Any]:
     """Return two values: `rows`, one row per worker; and `why_none`, the text for a page without rows.
 
