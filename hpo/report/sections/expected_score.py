@@ -1,7 +1,7 @@
 """The winner's expected score."""
 
 from collections.abc import Callable
-from typing import Annotated, NotRequired
+from typing import Annotated, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -53,14 +53,7 @@ def describe_expected_score(expected: Expected | Missing | None, study: Prepared
     if is_missing(expected):
         return expected
     goal = study.goal
-    leading = expected.score(goal.metric)
-    part: ExpectedPart = {
-        "value": leading.value,
-        "low": leading.low,
-        "high": leading.high,
-        "best_of": leading.best_of,
-        "of_all": leading.of_all,
-    }
+    part = cast("ExpectedPart", dict(vars(expected.score(goal.metric))))
     if not goal.is_single:
         scores = {name: expected.score(name) for name in goal.names}
         part["scores"] = {n: {"value": each.value, "low": each.low, "high": each.high} for n, each in scores.items()}

@@ -97,16 +97,9 @@ def _describe_volume(subject: Subject) -> Volume | Missing:
     if not grown.trials:
         return missing("no complete trial keeps the limits" if goal.limits else "no trial is complete")
     best, worst = (goal.scores(losses) for losses in grown.scale.tolist())
-    reason = subject.why_no_expectation
     expected: ExpectedVolume | Missing
-    if reason is None:
-        mean = subject.expected_growth
-        expected = {
-            "orders": NUM_ORDERS,
-            "budgets": list(mean.budgets),
-            "means": list(mean.means),
-            "spreads": list(mean.spreads),
-        }
+    if (reason := subject.why_no_expectation) is None:
+        expected = cast("ExpectedVolume", {"orders": NUM_ORDERS, **vars(subject.expected_growth)})
     else:
         expected = missing(reason)
     steps = zip(grown.trials, grown.volumes, strict=True)
