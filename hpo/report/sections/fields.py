@@ -73,25 +73,16 @@ OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.ch
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:
     """Return each field with the keys of its values, and the reason for each missing value."""
+    front = front_of(report)
+    has_several = front is not None and "choice" in front
+    further = (("front" in report, OF_FRONT), (has_several, OF_SEVERAL), ("scales" in report, OF_SCALES))
+    tables = [table for applies, table in further if applies]
     described: list[FieldStatus] = []
     for number, (title, listed) in enumerate(FIELDS.items(), start=1):
-        keys = [*listed.split(), *_of_front(report, number), *_of_scales(report, number)]
+        keys = " ".join([listed, *(table.get(number, "") for table in tables)]).split()
         reasons = {key: reason for key in keys if (reason := reason_missing(value_at(report, key))) is not None}
         described.append({"number": number, "title": title, "keys": keys, "missing": reasons})
     return described
-
-
-def _of_front(report: ReportJson, number: int) -> list[str]:
-    """Return the further keys that a field has if the study has several metrics, or has limits."""
-    if "front" not in report:
-        return []
-    front = front_of(report)
-    has_several = front is not None and "choice" in front
-    return [*OF_FRONT.get(number, "").split(), *(OF_SEVERAL.get(number, "").split() if has_several else ())]
-
-
-def _of_scales(report: ReportJson, number: int) -> list[str]:
-    return OF_SCALES.get(number, "").split() if "scales" in report else []
 
 
 def value_at(report: Mapping[str, Any], key: str) -> Any:
