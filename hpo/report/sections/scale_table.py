@@ -126,9 +126,13 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
         places = [values.index(value) for value in known]
         moves = float(max(places) - min(places))
     scored = [(of, ranked[0]) for of, ranked in zip(trials, scale_results.ranked, strict=True) if ranked]
-    is_known = len(scored) > 1 and all(best[0] in of for of, _ in scored)
-    # Take the scale at which the smallest scale's best value loses most against that scale's own best trial.
-    behind, first = max(((of[best[0]], first) for of, first in scored), key=_behind) if is_known else (None, None)
+    cost: float | None = None
+    error: float | None = None
+    if len(scored) > 1 and all(best[0] in of for of, _ in scored):
+        # Take the scale at which the smallest scale's best value loses most against that scale's own best trial.
+        pairs = [(of[best[0]], first) for of, first in scored]
+        trial, first = max(pairs, key=lambda pair: pair[0].loss - pair[1].loss)
+        cost, error = trial.loss - first.loss, _error(trial, first, metric)
     return {
         "key": key,
         "values": values,
@@ -136,14 +140,9 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
         "best": best,
         "moves": moves,
         "moves_is": "factor" if is_factor else "places",
-        "cost": None if behind is None or first is None else _behind((behind, first)),
-        "cost_error": None if behind is None or first is None else _error(behind, first, metric),
+        "cost": cost,
+        "cost_error": error,
     }
-
-
-def _behind(pair: tuple[Trial, Trial]) -> float:
-    trial, first = pair
-    return trial.loss - first.loss
 
 
 def _error(trial: Trial, other: Trial, metric: str) -> float | None:

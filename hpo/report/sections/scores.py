@@ -21,14 +21,13 @@ class Spread(TypedDict):
 
 def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
     """Return a complete trial's spread over folds and seeds for each value in `goal.names`."""
-    return {name: _spread(trial, name) for name in goal.names}
-
-
-def _spread(trial: Trial, name: str) -> Spread:
     return {
-        "mean": trial.mean(name),
-        "standard_error": standard_error(trial, name),
-        "interval": interval(trial.values(name)),
+        name: {
+            "mean": trial.mean(name),
+            "standard_error": standard_error(trial, name),
+            "interval": interval(trial.values(name)),
+        }
+        for name in goal.names
     }
 
 

@@ -104,12 +104,6 @@ class SearchPart(SpacePart, ActionsPart):
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
 
-_CHOSEN_BY = {
-    False: "the best mean score over the folds{within}; the earlier trial on ties",
-    True: "the best mean score on fresh seeds among the best trials of the search{within}",
-}
-_DECIDED = "as decided before the search"
-_CHEAPEST = "the lowest cost among the trials within one standard error of "
 _ENDS: dict[EndedBy, str] = {
     "minutes": ", ended by study.minutes",
     "stop_without_gain": ", ended by study.stop_without_gain",
@@ -147,20 +141,21 @@ def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
 
 
 def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
-    section, goal = study.config.study, study.goal
+    section, goal, is_fresh = study.config.study, study.goal, run.fresh_winner is not None
     within = f", within {' and '.join(map(str, goal.limits))}" if goal.limits else ""
     if len(goal.metrics) == 1:
-        cheapest = "" if section.winner == "best" else _CHEAPEST
-        after = "" if section.limits_after is None or not within else ", which were set after the search"
-        return cheapest + _CHOSEN_BY[run.fresh_winner is not None].format(within=f"{within}{after}")
+        among = "" if section.winner == "best" else "the lowest cost among the trials within one standard error of "
+        within += ", which were set after the search" if within and section.limits_after is not None else ""
+        if is_fresh:
+            return f"{among}the best mean score on fresh seeds among the best trials of the search{within}"
+        return f"{among}the best mean score over the folds{within}; the earlier trial on ties"
     # After a changed choice, `hpo resume` trains the new finalists.
-    is_fresh = run.fresh_winner is not None
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # The report's section on the front lists each change.
-    decided = "as changed after the start of the search" if run.notes.changed_choices else _DECIDED
+    decided = "as changed after the start of" if run.notes.changed_choices else "as decided before"
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
-    return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided}"
+    return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided} the search"
 
 
 def _counts(study: PreparedStudy, run: StudyRun) -> Counts:

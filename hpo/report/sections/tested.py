@@ -232,23 +232,15 @@ def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
     yield Items([f"trial {each['trial']} has no score: {each['error']}" for each in members if "error" in each])
 
 
-def _further_metrics(report: ReportJson, finalist: FinalistPart) -> Iterator[str]:
-    """Yield one table cell for each metric after the leading metric, and for each other number that has a limit.
-
-    A cell has two values: the value in the search, and the value on fresh seeds.
-    """
-    front = front_of(report)
-    for name in [] if front is None else names_of(front)[1:]:
-        text, fresh = value_format(report, name), finalist.get("fresh_scores", {})
-        yield f"{text(finalist['search_scores'][name])}, {text(fresh[name]) if fresh else '–'}"
-
-
 def read_finalists(report: ReportJson) -> Iterator[Block]:
     """Yield the finalists' scores in the search and on fresh seeds; nothing without finalists."""
     finalists = report["finalists"]
     if is_missing(finalists):
         return
     text = score_format(score for each in finalists for score in (each["search_score"], each["fresh_score"]))
+    front = front_of(report)
+    names = [] if front is None else names_of(front)[1:]
+    writes = {name: value_format(report, name) for name in names}
     rows = []
     for each in finalists:
         assert each["search_score"] is not None, "only complete trials are finalists"
@@ -257,7 +249,11 @@ def read_finalists(report: ReportJson) -> Iterator[Block]:
         if fresh is not None:
             score, error = with_spread(text, fresh, spread)
             score += f" ± {error} (n = {len(each['fresh_values'])})" if error else ""
-        rows.append((str(each["number"]), text(each["search_score"]), score, *_further_metrics(report, each)))
-    front = front_of(report)
-    names = [] if front is None else names_of(front)[1:]
+        again = each.get("fresh_scores", {})
+        # Each further column has two values: in the search, and on fresh seeds.
+        further = [
+            f"{write(each['search_scores'][name])}, {write(again[name]) if again else '–'}"
+            for name, write in writes.items()
+        ]
+        rows.append((str(each["number"]), text(each["search_score"]), score, *further))
     yield Table(("finalist", "in the search", "on fresh seeds", *names), rows)
