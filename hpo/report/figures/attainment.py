@@ -68,8 +68,6 @@ def draw_attainment(result: ComparisonJson) -> Any:
 
     Return None unless the comparison has exactly two metrics and at least one front.
     """
-    from plotly import graph_objects
-
     fronts = result.get("fronts")
     by_label = fronts.get("attainment", {}) if fronts else {}
     corners = [corner for levels in by_label.values() for level in levels.values() for corner in level]
@@ -81,7 +79,7 @@ def draw_attainment(result: ComparisonJson) -> Any:
         for place, direction in enumerate(metrics.values())
     ]
     worst = (ends[0][0], ends[1][0])
-    figure = graph_objects.Figure()
+    figure = new_figure()
     for place, (label, levels) in enumerate(by_label.items()):
         colour, dash = _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
         quarter, half, three_quarters = (_staircase(levels.get(level, ()), worst) for level in ("25", "50", "75"))

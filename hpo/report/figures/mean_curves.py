@@ -6,7 +6,7 @@ from typing import Any
 
 from hpo.report.comparison import ComparisonJson
 from hpo.report.figures.axes import log_ticks
-from hpo.report.figures.style import LEGEND, PALETTE, add_band, pale, styled
+from hpo.report.figures.style import LEGEND, PALETTE, add_band, new_figure, pale, styled
 from hpo.report.formatting import escape_markup
 from hpo.trials.trial import loss_of
 
@@ -19,9 +19,7 @@ _AXES = {"trials": "trials", "seconds": "seconds of training, all workers togeth
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
     """Return a figure with a curve and a band per strategy or study, over `trials` or `seconds`; None without data."""
-    from plotly import graph_objects
-
-    figure = graph_objects.Figure()
+    figure = new_figure()
     for place, (label, curves) in enumerate(result["curves"].items()):
         curve = curves[unit]
         if not curve[unit]:
