@@ -155,8 +155,8 @@ def test_each_cell_of_a_map_is_the_best_score_at_its_pair_of_values():
     space = space_from_dict({"a": numbers, "b": {"choices": names}})
     rng = random.Random(1)
     trials = [trial(k, [rng.random()], at={"a": numbers[k % 3], "b": names[k % 2]}) for k in range(30)]
-    figure = draw_contours(subject(trials, space=space)).figure
-    contour = next(t for t in figure.data if t.type == "contour")
+    contour, dots, _ = (figure := draw_contours(subject(trials, space=space)).figure).data
+    assert dots.marker.size == 4  # smaller than in the slices
     assert (list(figure.layout.xaxis.ticktext), list(figure.layout.yaxis.ticktext)) == (["1", "10", "100"], names)
     for (place, a), (height, b) in itertools.product(enumerate(numbers), enumerate(names)):
         best = max(t.score for t in trials if t.point == {"a": a, "b": b})
