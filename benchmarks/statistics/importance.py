@@ -17,7 +17,7 @@ from benchmarks.shared.printing import conditions, markdown
 from benchmarks.shared.workers import Times, Workers, run
 from hpo.engine.strategies import make_strategy
 from hpo.report.importance import importances
-from hpo.report.part import Absent
+from hpo.report.part import is_missing
 from hpo.trials.space.reader import space_from_dict
 
 SPACE = space_from_dict(
@@ -52,7 +52,7 @@ def significant(strategy: str, trials: int, seed: int, effect: Callable[[Any], A
     proposed: Any = make_strategy(strategy_settings(strategy), SPACE, seed)
     done = run(proposed, Workers(1, times.seconds, loss), times, 1, trials).trials()
     found = importances(SPACE, "minimize", done, [trial.loss for trial in done])
-    return [] if isinstance(found, Absent) else found.significant
+    return [] if is_missing(found) else found.significant
 
 
 def row(strategy: str, trials: int, studies: int) -> list[str]:

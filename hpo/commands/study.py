@@ -489,7 +489,7 @@ class Study:
             (drawing,) = draw_figures(Subject.of(study, run), [figures[figure]])
         content = drawing.content
         if not isinstance(content, Drawn):
-            raise StudyError(f"figure: {figure} has nothing to show: {content.reason}")
+            raise StudyError(f"figure: {figure} has nothing to show: {content['missing']}")
         drawn = NotebookFigure(content.figure)
         if path is not None:
             picture = draw_for_paper(drawn, figure, path.suffix.lower().removeprefix("."))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.trials.space.dimensions import Choices, Dimension, Range, rank_of
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Direction, Trial, loss_sign
@@ -58,14 +58,14 @@ class Importances:
 
 def importances(
     space: Space, direction: Direction, trials: Sequence[Trial], scores: Sequence[float]
-) -> Importances | Absent:
+) -> Importances | Missing:
     """Return each searched hyperparameter's share of the total importance, and which hyperparameters are significant.
 
     Importance measures how far a hyperparameter's values among the best trials (see `best_share`) differ from its
     values among all trials. `scores` are the trials' values of one metric and must be comparable. Each hyperparameter
     is considered separately.
 
-    Return `Absent` with the reason if there are fewer than ten trials, if all scores are equal, or if the values among
+    Return the reason, a `Missing`, if there are fewer than ten trials, if all scores are equal, or if the values among
     the best trials do not differ from the values among all trials.
 
     A test by shuffles says which hyperparameters are significant. It computes each importance 200 times: with the real
@@ -81,7 +81,7 @@ def importances(
     if len(trials) < FEWEST:
         return too_few(len(trials))
     if len(set(scores)) == 1:
-        return Absent("all complete trials have the same score")
+        return missing("all complete trials have the same score")
     losses = loss_sign(direction) * np.asarray(scores)
     among_best = losses <= np.sort(losses)[math.ceil(best_share(len(trials)) * len(trials)) - 1]
     shuffled = np.random.default_rng(0).permuted(np.tile(among_best, (_SHUFFLES, 1)), axis=1)
@@ -91,7 +91,7 @@ def importances(
     }
     total = sum(each[0] for each in divergences.values())
     if not total:
-        return Absent("the best trials have the same values as all the others")
+        return missing("the best trials have the same values as all the others")
     shares = {
         key: float(divergences[key][0] / total)
         for key in sorted(divergences, key=lambda key: (-divergences[key][0], key))
@@ -185,7 +185,7 @@ def _density_of_choices(counts: Any, num_values: int) -> Any:
 
 def shapley_values(
     space: Space, trials: Sequence[Trial], default: Point | None, winner: Trial | None
-) -> dict[str, Contribution] | Absent:
+) -> dict[str, Contribution] | Missing:
     """Return the Shapley value of each hyperparameter in which winner and default differ, the largest first.
 
     The value of a set of hyperparameters is the predicted score of the default configuration after these
@@ -198,12 +198,12 @@ def shapley_values(
     if len(trials) < FEWEST:
         return too_few(len(trials))
     if default is None or winner is None:
-        return Absent("the default configuration lies outside of the space")
+        return missing("the default configuration lies outside of the space")
     players = _players(space, default, winner.point)
     if not players:
-        return Absent("the winner is the default configuration")
+        return missing("the winner is the default configuration")
     if len(players) > _MOST_PLAYERS:
-        return Absent(f"the winner differs from it in {len(players)} hyperparameters, more than {_MOST_PLAYERS}")
+        return missing(f"the winner differs from it in {len(players)} hyperparameters, more than {_MOST_PLAYERS}")
     sets = list(itertools.product((False, True), repeat=len(players)))
     mixed = []
     for members in sets:
@@ -226,9 +226,9 @@ def best_share(number: int) -> float:
     return max(0.1, _AMONG_BEST / number)
 
 
-def too_few(number: int) -> Absent:
+def too_few(number: int) -> Missing:
     """Return the reason why there are no importances: there are only `number` complete trials."""
-    return Absent(f"it takes {FEWEST} complete trials to say anything; there are {number}")
+    return missing(f"it takes {FEWEST} complete trials to say anything; there are {number}")
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:

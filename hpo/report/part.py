@@ -1,7 +1,6 @@
 """The building blocks of a report: blocks of text, reasons of missing values, and types of numbers in report.json."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import ConfigDict, Field
@@ -16,6 +15,7 @@ Value = TypeVar("Value")
 Instead = TypeVar("Instead")
 
 
+# A figure that cannot be drawn has the same kind of entry.
 class Missing(TypedDict):
     """The entry of report.json for a missing value."""
 
@@ -28,13 +28,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(ge=0)]
-
-
-@dataclass(frozen=True)
-class Absent:
-    """The reason, in one line, why a figure is missing, or why numbers of a figure are missing."""
-
-    reason: str
 
 
 class UnknownValueError(LookupError):
@@ -67,7 +60,8 @@ def missing(reason: str) -> Missing:
 
 def is_missing(value: object) -> TypeIs[Missing]:
     """Return whether a value of report.json is missing."""
-    return isinstance(value, Mapping) and list(value) == ["missing"]
+    # A hyperparameter may have the name `missing`.
+    return isinstance(value, Mapping) and list(value) == ["missing"] and isinstance(value["missing"], str)
 
 
 def reason_missing(value: object) -> str | None:

@@ -12,7 +12,7 @@ from hpo.engine.schedule.scheduler import clock_times
 from hpo.formatting import format_count
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, Importances, importances, shapley_values
-from hpo.report.part import Absent
+from hpo.report.part import Missing, is_missing
 from hpo.report.transfer import ScaleResults
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
@@ -179,7 +179,7 @@ class Subject:
         return expected_growth(self._ended, self.growth.scale)
 
     @cached_property
-    def importances(self) -> Importances | Absent:
+    def importances(self) -> Importances | Missing:
         """The importance of each hyperparameter for the (leading) metric; see `importance.importances`."""
         return self.importances_by_metric[self.metric]
 
@@ -192,7 +192,7 @@ class Subject:
         return inner, [trial.within_scale for trial in self.scored]
 
     @cached_property
-    def importances_by_metric(self) -> dict[str, Importances | Absent]:
+    def importances_by_metric(self) -> dict[str, Importances | Missing]:
         """The importances for each metric; the leading metric comes first."""
         space, scored = self._of_one_scale
         return {
@@ -201,7 +201,7 @@ class Subject:
         }
 
     @cached_property
-    def contributions(self) -> dict[str, Contribution] | Absent:
+    def contributions(self) -> dict[str, Contribution] | Missing:
         """Each hyperparameter's contribution to the winner's gain over the default; see `importance.shapley_values`."""
         space, scored = self._of_one_scale
         default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
@@ -212,7 +212,7 @@ class Subject:
         """The hyperparameters of the trials in `scored`, the most important first if the importances are known."""
         present = {key for trial in self.scored for key in trial.point if key != SCALE}
         known = self.importances
-        ordered = self.space.keys if isinstance(known, Absent) else list(known.shares)
+        ordered = self.space.keys if is_missing(known) else list(known.shares)
         return [key for key in ordered if key in present]
 
     @cached_property

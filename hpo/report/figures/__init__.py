@@ -14,7 +14,7 @@ from hpo.report.figures.scales import draw_loss_over_cost, draw_transfer
 from hpo.report.figures.score_over_values import draw_contours, draw_slices
 from hpo.report.figures.style import Drawn
 from hpo.report.figures.timeline import draw_planned_timeline, draw_timeline
-from hpo.report.part import Absent, part
+from hpo.report.part import Missing, missing, value_or_missing
 from hpo.report.subject import Subject
 from hpo.trials.goal import Goal
 
@@ -31,10 +31,10 @@ class Drawing:
     name: str
     section: str
     title: str  # empty if the section's title is enough
-    content: Drawn | Absent
+    content: Drawn | Missing
 
 
-FIGURE_TABLE: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Absent]], ...] = (
+FIGURE_TABLE: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Missing]], ...] = (
     ("front", "Front and limits", "", draw_front),
     ("hypervolume", "Front and limits", "Hypervolume", draw_hypervolume),
     ("transfer", "Scales", "Each hyperparameter at every scale", draw_transfer),
@@ -65,7 +65,7 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
     if names is None:
         names = [name for name in FIGURES if _applies(name, subject.goal)]
     return tuple(
-        Drawing(name, section, title, part(partial(draw, subject), Absent))
+        Drawing(name, section, title, value_or_missing(partial(draw, subject)))
         for name, section, title, draw in FIGURE_TABLE
         if name in names
     )
@@ -74,7 +74,7 @@ def draw_figures(subject: Subject, names: Collection[str] | None = None) -> tupl
 def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
     """Return a placeholder for each figure that applies to `goal`; each placeholder shows the text `reason`."""
     return tuple(
-        Drawing(name, section, title, Absent(reason))
+        Drawing(name, section, title, missing(reason))
         for name, section, title, _ in FIGURE_TABLE
         if _applies(name, goal)
     )
@@ -86,7 +86,7 @@ def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
     A figure next to a text of the report has its own placeholder. All other figures share one placeholder.
     """
     beside_text = [drawing for drawing in missing_figures(goal, reason) if drawing.name in _BESIDE_TEXT]
-    return (*beside_text, Drawing("figures", "Figures", "", Absent(reason)))
+    return (*beside_text, Drawing("figures", "Figures", "", missing(reason)))
 
 
 def _applies(name: str, goal: Goal) -> bool:

@@ -6,19 +6,19 @@ from typing import Any
 from hpo.report.comparison import ComparisonJson
 from hpo.report.figures.style import GOOD, LEGEND, OTHER, PALETTE, Drawn, add_band, add_trials, new_figure, pale, styled
 from hpo.report.formatting import escape_markup, join_names
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.subject import Subject
 from hpo.trials.fronts import REFERENCE
 
 
-def draw_hypervolume(subject: Subject) -> Drawn | Absent:
+def draw_hypervolume(subject: Subject) -> Drawn | Missing:
     """Draw the front's hypervolume and the expected hypervolume of a random search, both over the number of trials."""
     goal = subject.goal
     if len(goal.metrics) == 1:
-        return Absent("the study has one metric only")
+        return missing("the study has one metric only")
     grown, reason = subject.growth, subject.why_no_expectation
     if not grown.trials:
-        return Absent("no trial keeps the limits" if goal.limits and subject.scored else "no trial is complete")
+        return missing("no trial keeps the limits" if goal.limits and subject.scored else "no trial is complete")
     figure = new_figure()
     if reason is None:
         mean = subject.expected_growth

@@ -21,7 +21,7 @@ from hpo.report.figures.style import (
     styled,
 )
 from hpo.report.formatting import escape_markup
-from hpo.report.part import Absent, is_missing
+from hpo.report.part import Missing, is_missing, missing
 from hpo.report.sections.curves import describe_expected, improvements
 from hpo.report.subject import Subject, score_of
 from hpo.trials.trial import Trial
@@ -30,13 +30,13 @@ _MOST = 1_000
 _Places = list[tuple[float, Trial]]
 
 
-def draw_best_so_far(subject: Subject) -> Drawn | Absent:
+def draw_best_so_far(subject: Subject) -> Drawn | Missing:
     """Draw the scores of the trials, and a step line of the best score so far.
 
     The first panel shows the trials by number, the second panel by end time. Each scale has a separate line.
     """
     if not subject.scored:
-        return Absent("no trial is complete")
+        return missing("no trial is complete")
     axis = TimeAxis.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
     scored = (
         subject.scored
@@ -121,7 +121,7 @@ _LOOK = {
 }
 
 
-def draw_expected_performance(subject: Subject) -> Drawn | Absent:
+def draw_expected_performance(subject: Subject) -> Drawn | Missing:
     """Draw two estimates of a random search's expected best score over the number of its trials.
 
     Each estimate has a line, and a band that shows the standard deviation.
@@ -129,7 +129,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Absent:
     scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
     curves = describe_expected(subject.strategy, scores, subject.direction, subject.is_extension)
     if is_missing(curves):
-        return Absent(curves["missing"])
+        return curves
     figure = new_figure()
     for curve in (curves["unbiased"], curves["biased"]):
         name = curve["estimator"]

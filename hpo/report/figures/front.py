@@ -21,7 +21,7 @@ from hpo.report.figures.style import (
     styled,
 )
 from hpo.report.formatting import escape_markup, join_names, point_text
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.sections.scores import Spread, spreads
 from hpo.report.subject import Subject
 from hpo.trials.goal import Goal, Limit
@@ -129,7 +129,7 @@ class _Axis:
         return math.log10(value) if self.is_log else value
 
 
-def draw_front(subject: Subject) -> Drawn | Absent:
+def draw_front(subject: Subject) -> Drawn | Missing:
     """Draw a panel for each pair of metrics.
 
     Also draw a panel for each number that has a limit but is not a metric. The panel shows the number and the leading
@@ -137,13 +137,13 @@ def draw_front(subject: Subject) -> Drawn | Absent:
     """
     goal = subject.goal
     if goal.is_single:
-        return Absent("the study has one metric only")
+        return missing("the study has one metric only")
     if not subject.scored:
-        return Absent("no trial is complete")
+        return missing("no trial is complete")
     others = [name for name in goal.names if name not in goal.metrics]
     pairs = [*itertools.combinations(goal.metrics, 2), *((goal.metric, name) for name in others)]
     if not pairs:
-        return Absent("the only limit is on the metric itself")
+        return missing("the only limit is on the metric itself")
     members = subject.front if len(goal.metrics) > 1 else []
     special = {trial.number for trial in (*members, *([] if subject.winner is None else [subject.winner]))}
     common = [trial for trial in subject.scored if trial.number not in special]

@@ -7,27 +7,27 @@ from hpo.formatting import format_count
 from hpo.report.figures.style import GOOD, OTHER, Drawn, new_figure, pale, styled
 from hpo.report.formatting import escape_markup
 from hpo.report.importance import ENOUGH, Importances, best_share
-from hpo.report.part import Absent
+from hpo.report.part import Missing, is_missing, missing
 from hpo.report.subject import Subject
 
 
-def draw_importance(subject: Subject) -> Drawn | Absent:
+def draw_importance(subject: Subject) -> Drawn | Missing:
     """Draw each hyperparameter's importance, and each hyperparameter's contribution to the winner's gain.
 
     The highest importance is at the top. An importance that is not significant has a hollow bar. With few trials,
     such an importance has no bar.
     """
     known, parts = subject.importances, subject.contributions
-    if isinstance(known, Absent):
+    if is_missing(known):
         return known
     by_metric, has_several = subject.importances_by_metric, len(subject.goal.metrics) > 1
-    drawn = {name: each for name, each in by_metric.items() if not isinstance(each, Absent) and each.visible}
+    drawn = {name: each for name, each in by_metric.items() if not is_missing(each) and each.visible}
     nothing = f"no hyperparameter is significant after {format_count(known.num_trials, 'trial*')}"
-    if not drawn and isinstance(parts, Absent):
-        return Absent(nothing)
+    if not drawn and is_missing(parts):
+        return missing(nothing)
     titles = [*map(escape_markup, drawn)] if has_several else ["share of importance"] * len(drawn)
     gain = f"gain in {escape_markup(subject.metric)}{'' if has_several else ' over the default'}"
-    titles += [] if isinstance(parts, Absent) else [gain]
+    titles += [] if is_missing(parts) else [gain]
     figure = new_figure(len(titles), titles)
     for column, each in enumerate(drawn.values(), start=1):
         colours = [OTHER if key in each.significant else pale(OTHER, 0.0) for key in each.visible]
@@ -42,8 +42,8 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     if not drawn:
         caption = f"Importance (PED-ANOVA) is left out: {nothing}."
     gains: Mapping[str, float] = {}
-    if isinstance(parts, Absent):
-        caption = caption.removeprefix("Left: ") + f" No gain over the default: {parts.reason}."
+    if is_missing(parts):
+        caption = caption.removeprefix("Left: ") + f" No gain over the default: {parts['missing']}."
     else:
         gains = {key: part.gain for key, part in parts.items()}
         above = [part.high - part.gain for part in parts.values()]
@@ -61,7 +61,7 @@ def draw_importance(subject: Subject) -> Drawn | Absent:
     if has_several and drawn:
         caption += f" Each metric has its own panel, in the order of {subject.metric}, without regard to limits."
         caption += "".join(
-            f" {name}: {each.reason if isinstance(each, Absent) else nothing}."
+            f" {name}: {each['missing'] if is_missing(each) else nothing}."
             for name, each in by_metric.items()
             if name not in drawn
         )

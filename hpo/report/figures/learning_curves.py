@@ -21,7 +21,7 @@ from hpo.report.figures.style import (
     styled,
 )
 from hpo.report.formatting import escape_markup
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.subject import Subject
 from hpo.trials.trial import Outcome, Trial
 
@@ -34,7 +34,7 @@ _COLOURS = {"stopped": STOPPED, "failed": FAILED, "running": RUNNING}
 _Curve = list[tuple[float, float]]
 
 
-def draw_learning_curves(subject: Subject) -> Drawn | Absent:
+def draw_learning_curves(subject: Subject) -> Drawn | Missing:
     """Draw each trial's mean curve over its tasks, and the curve of each of the winner's tasks.
 
     Draw at most 100 of the ended trials. In a study with scales, draw only the trials at one scale. This is the largest
@@ -43,12 +43,12 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
     """
     points = [point for trial in subject.trials for outcome in trial.outcomes.values() for point in outcome.curve]
     if not points:
-        return Absent("the objective yields no learning curve")
+        return missing("the objective yields no learning curve")
     # Any point may lack values, because the record leaves out values that are not finite.
     axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
-        return Absent("no point of the learning curves has an epoch or step and a measured value")
+        return missing("no point of the learning curves has an epoch or step and a measured value")
     means = {trial.number: _mean_curve(trial, axis, metric) for trial in subject.trials}
     scale = max((t.scale for t in subject.trials if means[t.number]), default=0)
     others = [t for t in subject.trials if means[t.number] and t.scale == scale and not subject.is_winner(t)]
@@ -74,7 +74,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Absent:
                 )
         _add(figure, winner, means[winner.number], subject.called, {"color": WINNER, "width": 3})
     if not figure.data:
-        return Absent("no two trainings of a trial have an evaluation at the same epoch or step")
+        return missing("no two trainings of a trial have an evaluation at the same epoch or step")
     styled(figure, showlegend=False)
     last = max(x for trace in figure.data for x in trace.x)
     figure.update_xaxes(title_text=axis, dtick=1 if last < 10 else None)  # plotly's default ticks would have fractions
@@ -124,12 +124,12 @@ def _add(figure: Any, trial: Trial, curve: _Curve, name: str, line: Mapping[str,
 _MOST = 15
 
 
-def draw_fold_spread(subject: Subject) -> Drawn | Absent:
+def draw_fold_spread(subject: Subject) -> Drawn | Missing:
     """Draw the best trials' scores on each fold and seed; the winner comes first (★)."""
     if not subject.ranked:
-        return Absent("no trial is complete")
+        return missing("no trial is complete")
     if subject.layout.size == 1:
-        return Absent("each trial has one training (one fold, one seed): see split.folds and study.repeats")
+        return missing("each trial has one training (one fold, one seed): see split.folds and study.repeats")
     best = subject.ranked[:_MOST]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     colours = [WINNER if subject.is_winner(trial) else OTHER for trial in best]

@@ -9,7 +9,7 @@ import numpy as np
 from hpo.report.figures.axes import clip, short, texts, values_of
 from hpo.report.figures.style import GREY, WINNER, Drawn, best_and_even, colours_of, new_figure, sampled, shade, styled
 from hpo.report.formatting import escape_markup
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.subject import Subject, score_of
 from hpo.trials.space.dimensions import Dimension, Range, rank_of
 from hpo.trials.trial import Trial
@@ -28,10 +28,10 @@ class _Axis(NamedTuple):
     ticks: Sequence[_Mark]
 
 
-def draw_parallel_coordinates(subject: Subject) -> Drawn | Absent:
+def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     """Draw one line per trial, with a more saturated colour for a better score."""
     if not subject.scored:
-        return Absent("no trial is complete")
+        return missing("no trial is complete")
     drawn = best_and_even(subject.scored, _MOST)
     keys = sorted([key for key in subject.keys if any(key in trial.point for trial in drawn)][:_MOST_AXES])
     scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})

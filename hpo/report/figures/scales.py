@@ -9,7 +9,7 @@ import numpy as np
 from hpo.report.figures.axes import axis_of, log_ticks
 from hpo.report.figures.style import GOOD, LEGEND, OTHER, STAR, Drawn, add_trials, new_figure, pale, styled
 from hpo.report.formatting import escape_markup, point_text
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.subject import Subject
 from hpo.report.transfer import ScaleResults
 from hpo.trials.space.dimensions import Dimension, Range, rank_of
@@ -21,17 +21,17 @@ _LONGEST_NAME = 40
 _VISIBLE_SHARE = 0.7
 
 
-def draw_transfer(subject: Subject) -> Drawn | Absent:
+def draw_transfer(subject: Subject) -> Drawn | Missing:
     """Draw one panel per ordered hyperparameter: scores over its values, with the best trial of each scale marked."""
     scale_results = subject.scale_results
     if scale_results is None:
-        return Absent("the study has no scales")
+        return missing("the study has no scales")
     if not any(scale_results.ranked):
-        return Absent("no trial is complete")
+        return missing("no trial is complete")
     keys = {key for ranked in scale_results.ranked for trial in ranked for key in trial.point}
     dimensions = [dimension for dimension in scale_results.ordered if dimension.key in keys]
     if not dimensions:
-        return Absent("no hyperparameter has values with an order")
+        return missing("no hyperparameter has values with an order")
     shown = dimensions[:_MOST_PANELS]
     rows = math.ceil(len(shown) / _COLUMNS)
     columns = math.ceil(len(shown) / rows)
@@ -137,18 +137,18 @@ def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
     figure.update_yaxes(range=[low - margin, high + margin])
 
 
-def draw_loss_over_cost(subject: Subject) -> Drawn | Absent:
+def draw_loss_over_cost(subject: Subject) -> Drawn | Missing:
     """Draw the best score of each scale over the cost of a training, and the power law that predicts the target."""
     scale_results = subject.scale_results
     if scale_results is None:
-        return Absent("the study has no scales")
+        return missing("the study has no scales")
     known = [
         (cost, ranked)
         for cost, ranked in zip(scale_results.costs, scale_results.ranked, strict=True)
         if cost and ranked
     ]
     if not known:
-        return Absent("no trial is complete, or the cost of a training is not known")
+        return missing("no trial is complete, or the cost of a training is not known")
     figure, metric = new_figure(), escape_markup(subject.metric)
     best = [ranked[0] for _, ranked in known]
     x = [cost for cost, _ in known]

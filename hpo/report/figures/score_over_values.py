@@ -11,7 +11,7 @@ from hpo.report.figures.axes import axis_of, clip, leave_out_far, texts, values_
 from hpo.report.figures.style import OTHER, Drawn, add_dots_and_star, best_and_even, colours_of, sampled, styled
 from hpo.report.formatting import escape_markup
 from hpo.report.importance import FEWEST, too_few
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.subject import Subject, score_of
 from hpo.trials.space.dimensions import Dimension, Range, rank_of
 from hpo.trials.trial import Trial
@@ -55,7 +55,7 @@ class _Axis:
         return isinstance(self.dimension, Range) and self.dimension.log
 
 
-def draw_contours(subject: Subject) -> Drawn | Absent:
+def draw_contours(subject: Subject) -> Drawn | Missing:
     """Draw a contour map for each pair of the (at most four) most important hyperparameters.
 
     A cell of a map shows the cell's best trial.
@@ -69,7 +69,7 @@ def draw_contours(subject: Subject) -> Drawn | Absent:
     axes = {key: _Axis(subject.space[key], _places(subject.space[key], drawn)) for key in subject.keys}
     keys = sorted([key for key, axis in axes.items() if len(set(axis.places.values())) > 1][:_MOST_KEYS])
     if len(keys) < 2:
-        return Absent("fewer than two hyperparameters have more than one value among the complete trials")
+        return missing("fewer than two hyperparameters have more than one value among the complete trials")
     # Two hyperparameters have one map, more have a square of maps.
     size = 1 if len(keys) == 2 else len(keys)
     figure = make_subplots(size, size, shared_xaxes=True, shared_yaxes=True)
@@ -121,10 +121,10 @@ def _label(figure: Any, columns: list[_Axis], rows: list[_Axis], room: int) -> N
         figure.update_yaxes(title_text=upwards["title_text"], row=row, col=1)
 
 
-def draw_slices(subject: Subject) -> Drawn | Absent:
+def draw_slices(subject: Subject) -> Drawn | Missing:
     """Draw one panel for each of at most twelve hyperparameters, the most important first if importances are known."""
     if not subject.scored:
-        return Absent("no trial is complete")
+        return missing("no trial is complete")
     from plotly.subplots import make_subplots
 
     drawn = best_and_even(subject.scored, _MOST)

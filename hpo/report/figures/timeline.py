@@ -7,7 +7,7 @@ from typing import Any
 from hpo.formatting import format_count
 from hpo.report.figures.axes import TimeAxis, time_unit
 from hpo.report.figures.style import FAILED, LEGEND, OTHER, STOPPED, WINNER, Drawn, new_figure, styled
-from hpo.report.part import Absent
+from hpo.report.part import Missing, missing
 from hpo.report.sections.cost import describe_cost, predict_seconds, worker_spans
 from hpo.report.subject import Subject
 from hpo.trials.trial import Trial
@@ -31,11 +31,11 @@ class _Bar:
     count: int = 1
 
 
-def draw_timeline(subject: Subject) -> Drawn | Absent:
+def draw_timeline(subject: Subject) -> Drawn | Missing:
     """Draw one row per worker with one bar per task; workers that never ran at the same time share a row."""
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     if not outcomes:
-        return Absent("no task was run by a worker")
+        return missing("no task was run by a worker")
     axis = TimeAxis.of(outcomes, subject.stretches)
     # A resumed study has new worker processes; without shared rows its bars would form a staircase.
     workers = sorted(worker_spans(outcomes).items(), key=lambda item: (item[1], item[0]))
@@ -51,12 +51,12 @@ def draw_timeline(subject: Subject) -> Drawn | Absent:
     return Drawn(figure, f"{format_count(len(bars), 'task*')}. {_idle_text(subject)}{joined}{shared}{paused}")
 
 
-def draw_planned_timeline(subject: Subject) -> Drawn | Absent:
+def draw_planned_timeline(subject: Subject) -> Drawn | Missing:
     """Draw one row per lane with one bar per task, over units of cost on the study's clock."""
     if subject.lanes is None:
-        return Absent("the search had no clock")
+        return missing("the search had no clock")
     if not subject.clock:
-        return Absent("no task has ended on the clock")
+        return missing("no task has ended on the clock")
     trials = {trial.number: trial for trial in subject.trials}
     spans = sorted(subject.clock.items(), key=lambda item: (item[1][0], item[0]))
     rows = _free_rows(span for _, span in spans)

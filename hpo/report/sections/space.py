@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,7 +12,7 @@ from hpo.config.goals import SCALE
 from hpo.config.keys import at, flatten
 from hpo.formatting import format_value
 from hpo.report.formatting import point_text
-from hpo.report.part import Absent, Block, Items, Missing, Paragraph, Point, Table, missing, require
+from hpo.report.part import Block, Items, Missing, Paragraph, Point, Table, is_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.study.study import PreparedStudy
@@ -108,13 +108,9 @@ def _scale(values: Sequence[Value]) -> str | None:
 def describe_importance(subject: Subject) -> Importance | Missing:
     """Return the importances and the contributions, or the reason why they are missing."""
     known, parts = subject.importances, subject.contributions
-    if isinstance(known, Absent):
-        return missing(known.reason)
-    shapley: dict[str, Contributed] | Missing
-    if isinstance(parts, Absent):
-        shapley = missing(parts.reason)
-    else:
-        shapley = {key: {"gain": each.gain, "low": each.low, "high": each.high} for key, each in parts.items()}
+    if is_missing(known):
+        return known
+    shapley = parts if is_missing(parts) else {key: cast("Contributed", vars(each)) for key, each in parts.items()}
     described: Importance = {
         "evaluator": "PED-ANOVA",
         "values": known.shares,
@@ -123,11 +119,9 @@ def describe_importance(subject: Subject) -> Importance | Missing:
     }
     if len(subject.goal.metrics) > 1:
         by_metric = subject.importances_by_metric
-        described["by_metric"] = {
-            name: missing(each.reason) if isinstance(each, Absent) else each.shares for name, each in by_metric.items()
-        }
+        described["by_metric"] = {name: each if is_missing(each) else each.shares for name, each in by_metric.items()}
         described["significant_by_metric"] = {
-            name: each.significant for name, each in by_metric.items() if not isinstance(each, Absent)
+            name: each.significant for name, each in by_metric.items() if not is_missing(each)
         }
     return described
 

@@ -131,7 +131,7 @@ class StudyContent:
         content = self._drawings[name].content
         if isinstance(content, Drawn):
             return {"figure": figure_content(content.figure), "says": content.caption}
-        return {"figure": None, "says": sentence(content.reason)}
+        return {"figure": None, "says": sentence(content["missing"])}
 
 
 def _planned(folder: StudyFolder) -> tuple[Drawing, ...]:

@@ -17,7 +17,7 @@ from hpo.report.figures.score_over_values import draw_contours, draw_slices
 from hpo.report.figures.style import WINNER
 from hpo.report.pages.html import templates
 from hpo.report.pages.picture import draw_png
-from hpo.report.part import Absent
+from hpo.report.part import is_missing
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.ranking import front
 from hpo.trials.space.reader import space_from_dict
@@ -71,9 +71,9 @@ CASES = {
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
     for name, _, _, draw in FIGURE_TABLE:
         content = draw(CASES[case])
-        if isinstance(content, Absent):
-            assert content.reason, name
-            assert "\n" not in content.reason
+        if is_missing(content):
+            assert content["missing"], name
+            assert "\n" not in content["missing"]
             continue
         assert content.figure.data, name
         assert content.caption

@@ -12,7 +12,7 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from hpo.report.figures.importance import draw_importance
 from hpo.report.importance import importances, shapley_values
-from hpo.report.part import Absent
+from hpo.report.part import missing
 from hpo.trials.record.rows import distribution
 from hpo.trials.space.dimensions import Range, rank_of
 from hpo.trials.space.reader import space_from_dict
@@ -96,7 +96,7 @@ def test_with_few_trials_only_what_is_told_apart_is_shown_later_the_others_are_h
 def test_where_chance_explains_all_one_sentence_says_so():
     trials = next(those for seed in range(9) if not found_in(those := of_noise(20, seed)).significant)
     sentence = "no hyperparameter is significant after 20 trials"
-    assert draw_importance(subject(trials, space=ONE_MATTERS)) == Absent(sentence)
+    assert draw_importance(subject(trials, space=ONE_MATTERS)) == missing(sentence)
     # The gain over the default is another question.
     content = draw_importance(replace(subject(trials, space=ONE_MATTERS), default=trials[1].point))
     assert (len(content.figure.data), sentence in content.caption) == (1, True)
@@ -145,4 +145,4 @@ def test_only_what_differs_takes_part_and_what_cannot_be_said_is_not():
         (trials, None, "outside of the space"),
         (trials[:9], None, "10 complete trials"),
     ):
-        assert words in shapley_values(SPACE, those, default, winner).reason
+        assert words in shapley_values(SPACE, those, default, winner)["missing"]

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from hpo.config.goals import SCALE
-from hpo.report.part import Absent
+from hpo.report.part import is_missing
 from hpo.report.sections.report import ReportJson
 from hpo.report.sections.scale_table import scale_table, table_text
 from hpo.report.sections.scales import describe_scales
@@ -90,7 +90,7 @@ def test_what_compares_trials_has_those_of_the_largest_scale_only():
     assert "at scale 4 of 4, the target" in subject.scored_text
     assert SCALE not in subject.keys
     few = climbed(0.7, (12, 0, 11, 0))
-    assert not isinstance(few.importances, Absent)
+    assert not is_missing(few.importances)
     assert SCALE not in few.importances.shares
     assert "at scale 3 of 4, below the target" in few.scored_text
 
