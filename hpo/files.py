@@ -67,6 +67,14 @@ def size_of(path: Path) -> int:
         return 0
 
 
+def file_stamp(path: Path) -> tuple[int, int] | None:
+    """Return a file's modification time in nanoseconds, and its size in bytes; None if the file is not readable."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
+    return None
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file so that readers see either the complete old content or the complete new content."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")

@@ -45,6 +45,11 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return copy
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a plain value is a number; true and false do not count as numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def copy_plain(value: Any) -> Any:
     """Return a deep copy of plain lists and dicts; the caller may change the copy."""
     return map_leaves(value, lambda leaf: leaf)

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hpo.config.keys import flatten
+from hpo.config.keys import flatten, is_number
 from hpo.config.study_config import explain
-from hpo.objectives.table_rows import Row, Table, TableConfig, is_number, read_table
+from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
 # An amount of training is a number of points on the stored learning curve, so no state is needed to continue.
 CONTINUES = True

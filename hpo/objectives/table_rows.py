@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from hpo.config.keys import is_number
 from hpo.errors import nearest
 
 ABSENT = ("fail", "nearest", "exclude", "refuse")
@@ -289,8 +290,3 @@ def _rows(
 
 def _ordered(distinct: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(distinct if any(isinstance(v, str) for v in distinct) else sorted(distinct))
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a number; true and false do not count as numbers."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

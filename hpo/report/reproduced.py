@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpo.config.keys import plain_own
+from hpo.config.keys import is_number, plain_own
 from hpo.config.study_config import TOO_LARGE, StudyConfig
 from hpo.errors import StudyError
 from hpo.report.part import is_missing
@@ -24,7 +24,6 @@ from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.trials.goal import Goal
 from hpo.trials.reported_values import number
-from hpo.trials.space.peers import is_number
 from hpo.trials.table import Row, cell_number, deciding_columns, metric_columns, point_of
 
 # A reported number is computed from recorded numbers; only other library versions may round it differently.

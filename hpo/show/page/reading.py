@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.errors import HpoError, first_line
+from hpo.files import file_stamp
 from hpo.report.subject import Subject
 from hpo.report.transfer import ScaleResults
 from hpo.study.files.folder import StudyFolder
@@ -72,8 +73,8 @@ class PageReader:
         database = folder.database_path
         log = database.with_name(f"{database.name}-wal")
         paths = (folder.status_path, folder.test_path, folder.running_path, database, log)
-        files = (_stamp(folder.config_path), _inode(database))
-        stamps = (files, folder.holder(), *map(_stamp, paths))
+        files = (file_stamp(folder.config_path), _inode(database))
+        stamps = (files, folder.holder(), *map(file_stamp, paths))
         if before is not None and stamps == self._stamps:
             return replace(before, changed=frozenset())
         if files != self._files:
@@ -155,13 +156,6 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 def _best_number(view: StudyView) -> int | None:
     """Return the number of the best trial. It may change when the study ends, without a new entry in the record."""
     return None if view.best is None else view.best.trial
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    with suppress(OSError):
-        file = path.stat()
-        return file.st_mtime_ns, file.st_size
-    return None
 
 
 def _inode(path: Path) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Number
 from typing import Any, Never
 
-from hpo.config.keys import path_of
+from hpo.config.keys import is_number, path_of
 from hpo.errors import SpaceError
 from hpo.trials.space.reader import is_leaf
 
@@ -206,8 +206,3 @@ def as_number(value: Any) -> Any:
 
 def _refuse(where: str, what: str, instead: str = _FORMS) -> Never:
     raise SpaceError(f"{where}: cannot be {what}; give {instead}")
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a number; true and false do not count as numbers."""
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpo.config.keys import at_path, path_of
+from hpo.config.keys import at_path, is_number, path_of
 from hpo.errors import SpaceError
-from hpo.trials.space.peers import as_number, is_number, of_peer, without_sweeps
+from hpo.trials.space.peers import as_number, of_peer, without_sweeps
 from hpo.trials.space.reader import is_leaf, parted, with_first
 
 _log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpo.errors import MachineError
+from hpo.files import file_stamp
 from hpo.package import ROOT
 
 _DIGITS = 16
@@ -127,7 +128,7 @@ def digests_of_run(names: Iterable[str], folder: Path) -> dict[str, str]:
                 imported = _with_imports(imported, root)
         for path in imported - {*paths.values()}:
             paths[str(path.relative_to(folder) if path.is_relative_to(folder) else path)] = path
-    return {f"{name}{RUN}": _digest_at(path, _stamp(path)) for name, path in sorted(paths.items())}
+    return {f"{name}{RUN}": _digest_at(path, file_stamp(path)) for name, path in sorted(paths.items())}
 
 
 def digest(text: str) -> str:
@@ -172,7 +173,7 @@ class CodeWatch:
         self._run = {name.removesuffix(RUN): digest for name, digest in files.items() if name.endswith(RUN)}
         imported = {name: digest for name, digest in files.items() if not name.endswith(RUN)}
         self._left = {_module_of(name): (name, digest) for name, digest in imported.items()}
-        self._before = {path: _stamp(path) for path in (Path(folder, name) for name in imported)}
+        self._before = {path: file_stamp(path) for path in (Path(folder, name) for name in imported)}
 
     def refuse_changed(self, has_failed: bool = False) -> None:
         """Raise MachineError if a file has changed since the start of the search.
@@ -190,7 +191,7 @@ class CodeWatch:
         for name, digest in self._run.items():
             script = Path(self._folder, name)
             # A missing file is a change only if the training failed.
-            if _digest_at(script, _stamp(script)) != digest if script.is_file() else has_failed:
+            if _digest_at(script, file_stamp(script)) != digest if script.is_file() else has_failed:
                 raise _changed(name, "; if trainings write this file, start a new study without it")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
@@ -198,7 +199,7 @@ class CodeWatch:
             path = self._path_of(module, name)
             if path is None:
                 continue
-            is_written = before.get(path, _stamp(path)) != _stamp(path)
+            is_written = before.get(path, file_stamp(path)) != file_stamp(path)
             if is_written or not path.is_file() or _digest_of(path.read_bytes()) != digest:
                 # If the process continues, as in a notebook, the user's fixed module must be imported again.
                 sys.modules.pop(module, None)
@@ -235,11 +236,3 @@ def _code_watch(files: tuple[tuple[str, str], ...], folder: str) -> CodeWatch:
 
 def _module_of(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
