@@ -198,10 +198,10 @@ class Display:
 
 def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
     """Return the line about each worker's share of the GPUs; None without GPUs."""
-    kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
-    available = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
     if not gpus.count:
         return None
+    kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
+    available = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
     if not gpus.share:
         return f"{available}, but the workers use none: dispatch.gpus_per_worker=null gives each a share"
     if gpus.share < 1:

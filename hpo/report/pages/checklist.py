@@ -197,15 +197,11 @@ def _for_authors(what: str) -> str:
     return f"**For the authors: {what}**"
 
 
-def _authors_answer(what: str) -> Callable[[ReportJson], str]:
-    return lambda _: _for_authors(what)
-
-
 _QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[ReportJson], str]], ...]] = {
     "All reported experimental results": (
         (
             "A clear description of the mathematical setting, algorithm, and/or model",
-            _authors_answer("the paper's section"),
+            lambda _: _for_authors("the paper's section"),
         ),
         ("A link to the source code, with specification of all dependencies", _code),
         ("Specification of dependencies", _dependencies),
@@ -230,7 +226,7 @@ _QUESTIONS: Mapping[str, tuple[tuple[str, Callable[[ReportJson], str]], ...]] = 
         ("A link to a downloadable version of the dataset", _source),
         (
             "For new data collected: a complete description of the data collection process",
-            _authors_answer("if the data is new"),
+            lambda _: _for_authors("if the data is new"),
         ),
     ),
 }
