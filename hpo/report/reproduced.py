@@ -157,10 +157,7 @@ def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition
 def _recorded_and_reproduced(
     values: Mapping[str, float], means: Mapping[str, float], repetitions: Sequence[Repetition], goal: Goal
 ) -> tuple[_Numbers, _Numbers]:
-    """Return the numbers that follow from recorded values, and the numbers that follow from reproduced values.
-
-    `values` has the recorded value of each training; `means` has the recorded mean of each metric over the trainings.
-    """
+    """Return the numbers that follow from the recorded values and means, and those from the reproduced trainings."""
     done = [(each, each.reproduced) for each in repetitions if each.reproduced is not None]
     reproduced = {each.name: value for each, value in done if not each.is_mean}
     # Do not mix reproduced and recorded values in one mean.
@@ -199,11 +196,7 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 
 
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the keys of the section's parts that have unchecked numbers; an empty list if all numbers are checked.
-
-    Return only the section's key if no number is checked. If some are checked, and the list would have more than
-    `_MOST_NAMED` keys, return a text that names the section.
-    """
+    """Return the parts of a section with unchecked numbers; only the section if all are unchecked or parts are many."""
     numbers = [place for place, value in leaves(part, key) if is_number(value)]
     if not any(place not in checked for place in numbers):
         return []
@@ -230,10 +223,9 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return the numbers of a trial that the report has only with several metrics or limits, by keys of the report.
+    """Return the numbers of a trial that a report has only with several metrics or limits, by their keys there.
 
-    `values` are the trial's values of the leading metric. `means` has the trial's mean of each other metric or limited
-    value in `goal.names`; a mean of the leading metric has no effect.
+    `values` has the values of the leading metric; `means` has the mean of each other name in `goal.names`.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {**means, goal.metric: math.fsum(values.values()) / len(values)}
@@ -249,10 +241,7 @@ def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float],
 
 
 def _config_values(config: StudyConfig) -> dict[str, Any]:
-    """Return the values that the report must have according to the configuration, by dotted key.
-
-    The result also has the numbers 1 to 25 of the report's fields, which are the same in every report.
-    """
+    """Return the values that the report must have according to the configuration, by dotted key."""
     study = config.study
     own = {"name": study.name, "seed": study.seed, "objective": config.objective, "intent": config.report.intent}
     tree = {
@@ -270,11 +259,7 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
 
 
 def _study_numbers(recorded: Recorded) -> dict[str, Any]:
-    """Return the numbers that the report must have according to the study, by dotted key.
-
-    If there is a winner, the winner's number is included. If data and code have not changed since the report, the
-    numbers that describe the space, the data and the tasks are included, too.
-    """
+    """Return the numbers that the report must have according to the study, by dotted key."""
     study = recorded.study
     tree: dict[str, Any] = {}
     if recorded.winner is not None:

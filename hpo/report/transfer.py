@@ -99,10 +99,7 @@ class ScaleResults:
         return means if len({cost for cost in means if cost is not None}) > 1 else ()
 
     def _means(self, costs: Sequence[float | None]) -> Sequence[float | None]:
-        """Return the mean cost of the trials in `ranked` at each scale; None for a scale without a known cost.
-
-        `costs` has the cost of each trial in `trials`; None = not known.
-        """
+        """Return the mean cost of the ranked trials at each scale; `costs` has each trial's cost (None = unknown)."""
         by_number = dict(zip([t.number for t in self.trials], costs, strict=True))
         means: list[float | None] = []
         for trials in self.ranked:

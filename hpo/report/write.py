@@ -115,11 +115,7 @@ def write_latex(study: PreparedStudy, report: ReportJson) -> Path:
 
 
 def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
-    """Return the SHA-256 of files next to the report, by the file's path within the study's folder.
-
-    The files are trials.csv, config.yaml, environment.json, best.yaml, imports.csv, and the files of the winner's
-    model. A missing file has no hash. A reproduction detects changed files by these hashes.
-    """
+    """Return the SHA-256 of files next to the report, by path. A reproduction compares these hashes."""
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
     paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []

@@ -156,10 +156,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return format_duration(seconds) if seconds else ""
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds that the remaining trials take at this session's pace, limited by the budget `minutes`.
-
-        Return None if no trial has ended in this session, or if no trial remains.
-        """
+        """Return the remaining seconds at this session's pace, within the budget `minutes`; None if unknown or over."""
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
             return None

@@ -166,10 +166,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """Print `text` about the first trial if `is_due`, or if no line was printed for `silent_seconds`.
-
-        Print nothing on a terminal with a panel, or after the first trial.
-        """
+        """Print `text` if it is due, or after a long silence; only during the first trial, and only without a panel."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):

@@ -111,11 +111,7 @@ def _ends(values: Sequence[float], is_maximized: bool) -> tuple[float, float]:
 
 
 def _staircase(corners: Corners, worst: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the vertices of a staircase line through the corners. The first corner has the first metric's best value.
-
-    The line begins and ends at the worst values of the axes. Between two corners, the line has one more vertex. Its
-    first coordinate is that of the later corner; its second coordinate is that of the earlier corner.
-    """
+    """Return the vertices of a staircase line through the corners; it begins and ends at the axes' worst values."""
     if not corners:
         return []
     line = [(corners[0][0], worst[1])]

@@ -89,10 +89,7 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
 
 
 def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Places]]:
-    """Yield the name, the colour and the trials of each line of the best score so far.
-
-    There is one line per scale, because only scores of one scale are comparable.
-    """
+    """Yield the name, colour and trials of one line per scale; scores of different scales are not comparable."""
     scale_results = subject.scale_results
     if scale_results is None:
         yield "best so far", GOOD, places

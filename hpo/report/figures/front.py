@@ -48,19 +48,13 @@ class _Axis:
 
     @cached_property
     def is_log(self) -> bool:
-        """Whether the axis is logarithmic.
-
-        This is so if the values are positive and not maximized, and the largest is at least 100 times the smallest.
-        """
+        """Whether the values are positive, not maximized, and span at least a factor of 100."""
         least = min(self.values.values())
         return not self.is_maximized and least > 0 and max(self.values.values()) / least >= _LOG
 
     @cached_property
     def _near(self) -> tuple[float, float]:
-        """The ends of the axis without outliers; the trials in `always` are always included.
-
-        A logarithmic axis includes all trials.
-        """
+        """The ends of the axis. Outliers are outside, except trials in `always`; a logarithmic axis has no outliers."""
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
         bounds = [self._place(limit.bound) for limit in self.limits if self._is_drawable(limit.bound)]
@@ -168,10 +162,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a metric, or of another number that has a limit in the goal.
-
-    `scores` has the scores of the trials on the Pareto front, by trial number.
-    """
+    """Return the axis of a name in `goal.names`; `scores` has the scores of the front's trials."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,

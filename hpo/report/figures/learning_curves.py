@@ -105,10 +105,7 @@ def _curve(outcome: Outcome, axis: str, metric: str) -> _Curve:
 
 
 def _metric(wanted: str, points: Sequence[Mapping[str, float]]) -> str | None:
-    """Return the metric to draw: `wanted`, or, if no curve has it, the metric with the most values in the curves.
-
-    On ties, return the alphabetically first metric. Return None if the curves have no metrics.
-    """
+    """Return `wanted` if a curve has it, else the metric with the most values; None without metrics."""
     counts = Counter(key for point in points for key in point if key not in _NO_METRICS)
     return wanted if wanted in counts else min(counts, key=lambda key: (-counts[key], key), default=None)
 

@@ -48,10 +48,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
-    """Return a logarithmic axis of regrets, or a linear axis if all regrets are 0.
-
-    On the logarithmic axis, zeros are at the lower end, with the tick label 0.
-    """
+    """Return a logarithmic axis with zeros at its lower end; a linear axis if all regrets are 0."""
     heights = [y for trace in figure.data for y in trace.y]
     # Smaller regrets are rounding errors.
     least = _ROUNDING * max(heights)
@@ -73,10 +70,8 @@ def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
 
 
 def _range(figure: Any) -> tuple[float, float] | None:
-    """Return the vertical range of curves and bands; None if all of their values are equal.
-
-    The range ignores the first tenth of the horizontal axis, because the scores there would dwarf all other scores.
-    """
+    """Return the vertical range of the last nine tenths of the curves; None if all their values are equal."""
+    # Scores near the start would dwarf all other scores.
     start = max(trace.x[-1] for trace in figure.data) / 10
     heights = [y for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if x >= start]
     margin = 0.05 * (max(heights) - min(heights))

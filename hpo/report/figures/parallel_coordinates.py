@@ -79,10 +79,7 @@ def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str,
 
 
 def _axis(dimension: Dimension, trials: Sequence[Trial]) -> _Axis:
-    """Return the axis of a hyperparameter.
-
-    The axis of a range is a scale of numbers. Any other axis has equal distances between the values that occur.
-    """
+    """Return the axis of a hyperparameter: a scale of numbers for a range, else equally spaced values."""
     values = values_of(dimension, trials)
     if isinstance(dimension, Range):
         return _number_axis(trials, values, dimension.log)
@@ -111,17 +108,7 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis from the lowest to the highest position.
-
-    If some trials have no position, the axis starts below the lowest position, and these trials are at the start.
-
-    Args:
-        trials: all trials in the figure.
-        places: the position of each trial that has a value, by trial number.
-        ticks: the positions of the ticks.
-        text: returns the label of a position.
-        gap: the distance from the start of the axis to the lowest position, if some trials have no position.
-    """
+    """Return an axis over `places`. Trials without a place are at its start, `gap` below the lowest place."""
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 

@@ -92,10 +92,7 @@ def _x(dimension: Dimension, trial: Trial) -> Any:
 
 
 def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> list[Trial]:
-    """Return the best trial in each of a few equal bins of the tried values, in the order of values.
-
-    Each value of a grid is its own bin, because a grid has few values.
-    """
+    """Return the best trial in each of a few equal bins of the tried values; each value of a grid is its own bin."""
     units = {trial.number: dimension.to_unit(trial.point[dimension.key]) for trial in ranked}
     low, high = min(units.values()), max(units.values())
     count = max(2, min(_MOST_BINS, round(math.sqrt(2 * len(ranked)))))
@@ -119,12 +116,7 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 
 
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
-    """Return the lowest and the highest loss on the axis; the worst trials are outside of the axis.
-
-    The lowest loss is that of the best trial. The highest loss is the highest of the scales' best losses, plus the 70 %
-    quantile of the trials' distances to the best loss of their own scale. The worst trials would flatten the
-    differences between all other trials.
-    """
+    """Return the ends of the loss axis. It leaves out the worst trials, which would flatten all other differences."""
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
     return [min(bests), max(bests) + float(np.quantile(behind, _VISIBLE_SHARE))]

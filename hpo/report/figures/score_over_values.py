@@ -29,10 +29,7 @@ _MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none"
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of a figure: a hyperparameter, and the position of each trial on the axis, by the trial's number.
-
-    Trials without the hyperparameter have no position.
-    """
+    """A hyperparameter, and the position of each trial that has it, by trial number."""
 
     dimension: Dimension
     places: Mapping[int, Any]

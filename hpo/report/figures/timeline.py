@@ -105,12 +105,9 @@ def _idle_text(subject: Subject) -> str:
 
 
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
-    """Return two values: the figure, and a sentence about joined bars.
+    """Return the figure with the idle share of each row, and a sentence about joined bars (empty if there are none).
 
-    The figure has at most 3,000 bars, and the idle share of each row. If `bars` has more bars, bars that are close to
-    each other are joined into one bar. If no bars are joined, the sentence is empty.
-
-    `row` says what a row is, such as `worker`. `axis` is the title of the time axis. Times are divided by `unit`.
+    `row` names what a row is, such as `worker`. Times are divided by `unit`.
     """
     end = max(bar.end for bar in bars)
     gap, joined = 0.0, bars

@@ -144,11 +144,7 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table that compares the winners of each compared pair of studies on each fold.
-
-    The first study of a pair is A. A number below 0 means that A's winner is better. With several
-    metrics, the table has no rows.
-    """
+    """Return the table of the winners' differences on each fold; it has no rows with several metrics."""
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
     rows = [

@@ -67,11 +67,7 @@ def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
 
 
 def _arrange(key: str, value: Any) -> Any:
-    """Return a value in readable form.
-
-    If the key is `data.split`, move the labels to a separate table, and leave out the folds. Field 6 of the report
-    shows the folds.
-    """
+    """Return a value in readable form: `data.split` has a separate table of labels, and no folds (see field 6)."""
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
@@ -115,10 +111,7 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the names of the columns for the metrics after the first, the limits, and the Pareto front.
-
-    If the study has a single metric and no limits, there are no such columns.
-    """
+    """Return the columns of the metrics after the first, the limits, and the Pareto front; [] without a front."""
     front = front_of(summary)
     if front is None:
         return []

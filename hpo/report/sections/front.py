@@ -143,10 +143,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table of trials on the front, and a note below the table.
-
-    The trials are the 20 best in the leading metric, and the winner if the winner is on the front.
-    """
+    """Yield a table of the 20 best trials on the front, and the winner if it is on the front; then a note."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
@@ -174,10 +171,7 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
 
 
 def _near_text(front: FrontPart) -> Iterator[str]:
-    """Yield a sentence about the trials outside of the front that may belong to the front.
-
-    Another text, a caution of the report, lists the trials on the front whose intervals overlap the winner's intervals.
-    """
+    """Yield a sentence about the trials outside of the front that may belong to it."""
     if front["near"]:
         yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"
 

@@ -146,10 +146,7 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
 
 
 def _error(trial: Trial, other: Trial, metric: str) -> float | None:
-    """Return the standard error of the mean difference of two trials over their common folds and seeds.
-
-    Return None with fewer than two common trainings.
-    """
+    """Return the standard error of the mean difference over the common trainings; None for fewer than two."""
     pairs = list(zip(trial.values(metric), other.values(metric), strict=False))
     if len(pairs) < 2:
         return None

@@ -266,10 +266,7 @@ def _cell(value: Any) -> str:
 
 
 def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
-    """Yield sentences on how the best value of each hyperparameter shifts as the cost of a training grows.
-
-    Each known shift gets its own sentence. The last sentences list the hyperparameters whose shift is unknown.
-    """
+    """Yield a sentence for each known shift, then sentences that list the hyperparameters whose shift is unknown."""
     unknown: dict[str, list[str]] = {}
     for each in transfer:
         counts = [str(count) for count in each["trials"] if count]

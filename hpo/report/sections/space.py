@@ -78,10 +78,7 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dimension's entry in report.json, with its default.
-
-    If the dimension's values are evenly spaced numbers, the key `scale` of the entry is `linear` or `log`.
-    """
+    """Return a dimension's entry in report.json, with its default, and with `scale` for evenly spaced numbers."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default
@@ -91,10 +88,7 @@ def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _scale(values: Sequence[Value]) -> str | None:
-    """Return the scale, `linear` or `log`, on which the values are evenly spaced within 1 %.
-
-    Return None if there is no such scale, if a value is not a number, or if there are fewer than three values.
-    """
+    """Return `linear` or `log` if at least three numbers are evenly spaced on this scale within 1 %; else None."""
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < max(3, len(values)):
         return None

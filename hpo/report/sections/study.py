@@ -155,11 +155,7 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the study that this study extends, the changed settings, and the extended trials.
-
-    Each extended trial has its score before the extension, and its score after the extension. Return None if this study
-    extends no other study.
-    """
+    """Return the study that this study extends, with the changes and the extended trials; None if there is none."""
     section = study.config.study
     if section.extends is None:
         return None

@@ -393,11 +393,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 
 
 def _metrics_table(report: ReportJson) -> Iterator[Block]:
-    """Yield a table that compares the winner with the default configuration.
-
-    The table has a row for each metric, each value that has a limit, and each value in `study.measured`.
-    Yield nothing if the report has no Pareto front, for example if the study has only one metric and no limits.
-    """
+    """Yield a table of the winner's and the default's value for each name in `goal.names`; nothing without a front."""
     winner, front = require(report["winner"]), front_of(report)
     if "scores" not in winner or front is None:
         return

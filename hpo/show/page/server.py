@@ -144,10 +144,7 @@ class _Guard:
 
 
 async def _events(request: Request, watch: Watch, seen: int, parts: frozenset[str] | None) -> AsyncIterator[str]:
-    """Yield changes since version `seen` as server-sent events, until the page is final or the client disconnects.
-
-    `parts` are the parts in view; None = all.
-    """
+    """Yield changes since version `seen` as server-sent events; `parts` are the parts in view (None = all)."""
     with watch.viewed(parts):
         yield "retry: 2000\n\n"
         while not await request.is_disconnected():

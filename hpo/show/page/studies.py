@@ -47,10 +47,7 @@ class StudiesContent:
         return render("studies.html", version=version, html=parts, where=short_path(self._where))
 
     def _view(self, path: Path) -> tuple[Any, StudyView]:
-        """Return two things: a list with the study's process and the times of its files, and the study's view.
-
-        Make a new view only if the list has changed.
-        """
+        """Return the stamps of the study's files, and its view; make a new view only if the stamps have changed."""
         folder = StudyFolder(path)
         files = (folder.status_path, folder.config_path, folder.test_path, path / "report.json", path / IMPORT)
         stamps: list[Any] = [folder.holder()]
