@@ -28,7 +28,7 @@ Message = dict[str, Any]
 
 # Checking for links that lead out of a state may be slow, because a state may have many files. So the next check waits
 # for at least 1 second, and for at least 50 times the duration of the last check, which is at most 2 % of the time.
-_BETWEEN_CHECKS = (1.0, 50.0)
+BETWEEN_CHECKS = (1.0, 50.0)
 # The last message of a task has one of these keys. `died` occurs only if the task ran in a separate process.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
 _LONGEST_LINE, _LONGEST_DETAILS = 500, 20_000  # limits, in characters, for a recorded error and its traceback
@@ -58,7 +58,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         because its disk is full, the last message is `{"machine_fault": text}` instead.
     """
     started, clock = time.time(), time.perf_counter()
-    least_seconds, times = _BETWEEN_CHECKS
+    least_seconds, times = BETWEEN_CHECKS
     next_check = clock + least_seconds
     curve: list[Mapping[str, float]] = []
     metrics: dict[str, float] = {}

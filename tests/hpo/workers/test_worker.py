@@ -308,7 +308,7 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
             (folder / "latest").symlink_to(target)
         return {"score": 1.0}
 
-    monkeypatch.setattr("hpo.workers.training.worker._BETWEEN_CHECKS", (0.0, 0.0))
+    monkeypatch.setattr("hpo.workers.training.worker.BETWEEN_CHECKS", (0.0, 0.0))
     folder = tmp_path / "there"
     *points, end = run_task(payload(train, **{kind: str(folder)}))
     found = end["outcome"].error

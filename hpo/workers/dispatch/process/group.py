@@ -74,7 +74,7 @@ _SECONDS_TO_FINISH = 30.0
 _SECONDS_TO_SAVE = 60.0
 # How long the first process may run after another process reports a failure. In this time it can report a failure of
 # its own, such as the same infinite loss. Then it is killed, because it may be waiting for the failed process.
-_SECONDS_ALONE = 10.0
+SECONDS_ALONE = 10.0
 
 
 class Rank(NamedTuple):
@@ -97,7 +97,7 @@ class Rank(NamedTuple):
 class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
-    The first process is killed when another process dies, or `_SECONDS_ALONE` after another process reports a failure.
+    The first process is killed when another process dies, or `SECONDS_ALONE` after another process reports a failure.
 
     Args:
         first: the process of rank 0.
@@ -145,7 +145,7 @@ class Group:
             self._change.notify_all()
             if _is_success(ending):
                 return
-            alone = _SECONDS_ALONE if "outcome" in ending else 0.0
+            alone = SECONDS_ALONE if "outcome" in ending else 0.0
             patience = _SECONDS_TO_SAVE if self._is_ending else alone
             if not self._change.wait_for(lambda: self._is_first_done, patience):
                 self._cause = self._cause or _of_rank(rank, ending)
@@ -189,7 +189,7 @@ class Group:
             if rank not in before:
                 other.kill()
         with self._change:
-            self._change.wait_for(have_ended, _SECONDS_ALONE)
+            self._change.wait_for(have_ended, SECONDS_ALONE)
         return before
 
 

@@ -80,7 +80,7 @@ FIRST_ENDS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("objective", "config", "words"), FIRST_ENDS)
 def test_one_that_ends_early_ends_them_all_and_says_why(monkeypatch, objective, config, words):
-    monkeypatch.setattr("hpo.workers.dispatch.process.group._SECONDS_ALONE", 0.5)
+    monkeypatch.setattr("hpo.workers.dispatch.process.group.SECONDS_ALONE", 0.5)
     error = ended(objective, processes=2, config=config)[-1]["outcome"].error
     assert all(word in error for word in words), error
 
