@@ -18,6 +18,7 @@ MADE = ["data=generated", "model=encoder_decoder"]
 SHARED, CLUSTER = "dispatch.processes_per_task=2", ["dispatch=ray", "dispatch.address=127.0.0.1:1"]
 SMALL = "lr,score\n1,2\n2,3\n"
 HALVING = "strategy=successive_halving"
+CLIMBS = ["strategy=ladder", "study.scales=[{model.d_model: 64}, {model.d_model: 130}]"]
 TABLE = ["data=table", "data.path=table.csv", "data.metric=score"]
 SEVERAL = "study.metrics={accuracy:maximize,size:minimize}"
 
@@ -59,6 +60,19 @@ COMPOSED = {
     "unknown strategy": (["strategy=gird"], "strategy: must be one of asha", "'grid'?"),
     "a metric that is not returned": (["study.metric=acuracy"], "study.direction", "did you mean 'accuracy'?"),
     "unreadable override": (["model.d_model"], "command line", "write key=value"),
+    "an umlaut that is not quoted": (["study.name=größe"], "study.name=größe", "quote values"),
+    "an option that does not exist": (["--nope"], "command line", "--nope", "hpo search --help"),
+    "an option without its value": (["--config"], "command line", "--config", "expected one argument"),
+    "a key added that exists": (["+study.trials=3"], "study.trials", "already"),
+    "a study to replay that does not exist": (["--replay", "nothing"], "no 'nothing'"),
+    "a list at the top": whole("- 1\n", "must be a mapping", "a list"),
+    "two documents": whole("a: 1\n---\nb: 2\n", "whole.yaml:2:1", "another document"),
+    "a key that is no text": whole("a: {1: x}\n", "whole.yaml:1:5", "put it in quotes"),
+    "a folder": (["--config", "my"], "config:", "directory", {"my/x": ""}),
+    "a bracket in a group": own("a: [1, 2\nb: 3\n", "own.yaml:5:2"),
+    "a group that names itself": (OWN, "has itself", {OWN_FILE: "defaults:\n  - own\n"}),
+    "a default that does not exist": (OWN, "study", "'nothing'", {OWN_FILE: "defaults:\n  - nothing\n"}),
+    "references in a cycle": (["study.name=${study.imports}", "study.imports=${study.name}"], "Recursive"),
     "an override without a key": (["=3"], "command line", "has no key"),
     "a metric twice": (["study.metrics={loss:maximize,loss:minimize}"], "study.metrics", "given 'loss' twice"),
     "a group that is a number": (["strategy=3"], "strategy", "configuration in the group strategy", "3"),
@@ -79,6 +93,14 @@ COMPOSED = {
 VALUES = {
     "wrong type": (["study.trials=many"], "study.trials", "integer", "'many'"),
     "a needed key deleted": (["~study.trials"], "study.trials", "is missing"),
+    "a negative seed": (["study.seed=-1"], "study.seed", "given -1"),
+    "no lanes": (["study.lanes=0"], "study.lanes: must be", "given 0"),
+    "no minutes": (["study.minutes=0"], "study.minutes", "given 0"),
+    "a negative timeout": (["dispatch.timeout_seconds=-1"], "dispatch.timeout_seconds", "-1"),
+    "an unknown rule of the winner": (["study.winner=cheap"], "study.winner", "'cheap'"),
+    "heads that do not fit": (["model.num_heads=7"], "model.num_heads", "given 64 and 7"),
+    "mirror of an unknown kind": (["study.mirror=nope://x"], "study.mirror", "Protocol not known: nope"),
+    "data larger than memory": ([*MADE, "data.num_examples=100000000", "data.max_length=100000"], "product"),
     "more trials than there can be": (["study.trials=1" + "0" * 301], "study.trials", "less than or equal to 1e300"),
     "a long name of a metric": (["study.metric=" + "x" * 201], "study.metric: must have at most 200 characters"),
     "several as one": (["study.metric={accuracy:maximize}"], "study.metric: must be one name", "study.metrics"),
@@ -88,10 +110,7 @@ VALUES = {
     "a limit with its ends exchanged": (["study.limits={size:{min:5,max:1}}"], "study.limits.size: must have a min"),
     "a name measured twice": (["study.measured=[a,a]"], "study.measured: must have each name once"),
     "a target that is no score": (["study.target={}"], "study.target: must be a score"),
-    "a target of another metric": (
-        [SEVERAL, "study.target={loss:1}"],
-        "study.target: must have a score for each metric",
-    ),
+    "a target of another metric": ([SEVERAL, "study.target={loss:1}"], "study.target: must have a score for each"),
     "a choice within nothing": ([SEVERAL, "study.choose={best:size,within:{}}"], "study.choose: must be one of knee"),
     "no weights": ([SEVERAL, "study.choose={}"], "study.choose: must be one of knee"),
     "a negative weight": ([SEVERAL, "study.choose={accuracy:-1}"], "study.choose: must have weights", "0 or more"),
@@ -110,23 +129,14 @@ VALUES = {
     "one GPU and a half": (["dispatch.gpus_per_worker=1.5"], "dispatch.gpus_per_worker", "whole number"),
     "GPUs of one process": (["dispatch.gpus_per_process=1"], "dispatch.gpus_per_process", "has an effect only"),
     "GPUs of several processes": (["dispatch=ray", SHARED, "dispatch.gpus_per_worker=1"], "dispatch.gpus_per_process"),
-    "environment without a cluster": (
-        ["dispatch=ray", "dispatch.environment={pip: [x]}"],
-        "only with dispatch.address",
-    ),
-    "environment of another kind": (
-        [*CLUSTER, "dispatch.environment={working_dir: x}"],
-        "must have only pip, uv, conda",
-    ),
+    "environment without a cluster": (["dispatch=ray", "dispatch.environment={pip: [x]}"], "with dispatch.address"),
+    "environment of another kind": ([*CLUSTER, "dispatch.environment={working_dir: x}"], "only pip, uv, conda"),
     "more generated than exist": ([*MADE, "data.num_symbols=2", "data.max_length=2"], "data.num_examples", "at most 6"),
     "unknown device": (["training.device=tpu"], "training.device", "'cpu'", "'tpu'"),
     "metrics as a shell splits them": (["study.metrics=accuracy:maximize"], "study.metrics: must be in quotes"),
     "a choice of nothing": ([SEVERAL, "study.choose=kne"], "study.choose: must be one of knee"),
     "several processes in one": ([SHARED], "dispatch.processes_per_task", "dispatch=ray"),
-    "a scale that the network cannot have": (
-        ["strategy=ladder", "~space.model.d_model", "study.scales=[{model.d_model: 64}, {model.d_model: 130}]"],
-        "study.scales: scale 2: model.d_model",
-    ),
+    "a scale that the network cannot have": ([*CLIMBS, "~space.model.d_model"], "study.scales: scale 2: model.d_model"),
     "a network for other data": (["model=decoder"], "model.shape, data.name", "model=encoder"),
     "fractions above one": (["split.test_fraction=0.6", "split.validation_fraction=0.5"], "split.test_fraction", "1.1"),
     "the median rule with several metrics": ([SEVERAL, "study.stop_rule=median"], "study.stop_rule", "race_after"),
@@ -142,6 +152,11 @@ SPACES = {
     "a value that is refused": (["space.model.dropout=[0.1,1.5]"], "space.model.dropout", "refuses", "1.5"),
     "a key that does not exist": (["+space.model.depth=[1,2]"], "space.model.depth", "no key 'model.depth'"),
     "no dimension": (["~space.training", "~space.model", "~space.first"], "space", "no dimension"),
+    "an infinite range": (["space.training.lr={low: -inf, high: inf}"], "space.training.lr.low", "finite"),
+    "a span beyond every float": (["space.training.lr={low: -1e308, high: 1e308}"], "space.training.lr", "1.8e308"),
+    "a value that is a list": (["space.training.lr=[[1],[2]]"], "space.training.lr", "given [1]"),
+    "a text for a dimension": (["space.training.lr=abc"], "space.training.lr", "'abc'"),
+    "a first point outside": (["space.first=[{training.lr: 0.5}]"], "space.first[0]", "training.lr=0.5"),
     "a condition on a missing parent": (["space.training.lr={values: [1], when: {x: [1]}}"], "'x' is not searched"),
 }
 STRATEGIES = {
@@ -156,6 +171,9 @@ STRATEGIES = {
 OBJECTIVES = {
     "an objective that does not exist": (["objective=nowhere:run"], "objective", "cannot import 'nowhere'"),
     "an objective that is no path": (["objective=run_fold"], "objective", "given 'run_fold'"),
+    "an objective that is not Python": (["objective=bad_syntax:run"], "cannot import", {"bad_syntax.py": "def ("}),
+    "an objective that leaves": (["objective=leaves:run"], "raised SystemExit", {"leaves.py": "raise SystemExit(3)"}),
+    "an objective of hpo that is none": (["objective=hpo.study.files.folder:find_study"], "objective", "internal"),
     "an objective that fails": (["objective=fails:run"], "raised ZeroDivisionError: division", {"fails.py": "1 / 0"}),
 }
 DATA = {
@@ -167,12 +185,17 @@ DATA = {
     "no name of a column": texts('{"a": "b"}\n', "must be a name", name="d.jsonl", options=["data.text_column=1"]),
     "a number of no column": texts("a,b\nc,d\n", "there is no column 7", options=["data.text_column=7"]),
     "a name without a header": texts(
-        "1\tb\n", "has no header", name="d.tsv", options=["data.text_column=words", "data.header=false"]
+        "1\tb\n", "has no header", options=["data.text_column=words", "data.header=false"]
     ),
     "all texts cut": texts(GOOD, "data.max_length", "every text", "at least 2 tokens", options=["data.max_length=1"]),
     "an empty aligned line": (ALIGNED, "p.de:2", "empty", {"p.de": "a\n\n", "p.en": "a\nb\n"}),
     "an empty tag": (TAGS, "t.tsv:1", "the tag is empty", {"t.tsv": "a\t\n"}),
     "one tag only": (TAGS, "every tag is 'N'", {"t.tsv": "a\tN\nb\tN\n"}),
+    "one example of a class": texts("text,label\nhello,a\nworld,b\n", "cannot be split by class"),
+    "no known ending": texts(GOOD, "data.format", name="data.dat"),
+    "a text that is nothing": texts('{"text": null, "label": "x"}\n', "data.jsonl:1", "null", name="data.jsonl"),
+    "half a character": texts('{"text": "\\ud800", "label": "x"}\n', "data.jsonl:1", "UTF-8", name="data.jsonl"),
+    "three columns of pairs": ([*PAIRS, "data.path=p.tsv"], "p.tsv:1", "3 columns", {"p.tsv": "a\tb\tc\n"}),
     "no sentence": (TAGS, "no sentence", {"t.tsv": "# a comment\n"}),
     "no data set of the hub": ([*TEXTS, "data.format=hub"], "is not a folder", {"data.csv": GOOD}),
     "an empty data file": texts("", "data.csv", "empty"),
@@ -194,6 +217,8 @@ TABLES = {
     "a table that does not exist": (TABLE, "data.path", "table.csv"),
     "a table without a path": (["data=table", "data.metric=score"], "data.path", "is missing"),
     "a table of one row": table("lr,score\n1,2\n", "data.columns"),
+    "a table with a NUL": table("lr,score\na\0,1\nb,2\n", "table.csv", "NUL"),
+    "a table that is no Parquet": ([*TABLE, "data.path=t.parquet"], "t.parquet", "Parquet", {"t.parquet": "no"}),
     "a column of a table twice": table("\n \nlr,lr,score\n1,2,3\n", "two columns are called 'lr'"),
     "a score that is a text": table("lr,score\n1,a\n2,b\n", "data.metric", "given 'a'"),
     "a row that does not exist": table(SMALL, "data.where", options=["data.where={lr: 9}"]),
@@ -212,6 +237,10 @@ TABLES = {
 STORES = {
     "an MLflow folder": (["track=mlflow", "track.uri=./mlruns"], "track.uri", "begin with one", "sqlite:///mlflow.db"),
     "a database without a file": (["track=mlflow", "track.uri=sqlite://"], "track.uri: must name a file"),
+    "no address": (["track=mlflow", "track.uri=''"], "track.uri", "at least 1 character"),
+    "a database that is none": (["track=mlflow", "track.uri=sqlite:///m.db"], "track.uri: m.db", {"m.db": "x" * 200}),
+    "a name longer than MLflow's": (["track.experiment=" + "x" * 501], "track.experiment", "at most 500"),
+    "a storage without its driver": (["study.storage=oracle://x"], "study.storage: oracle://x cannot", "oracledb"),
     "a storage of no kind": (["study.storage=foo://bar"], "foo://bar", "study.storage", "sqlite:///file.db"),
     "a storage without a file": (["study.storage=sqlite://"], "study.storage", "does not name a file"),
     "a storage in no folder": (["study.storage=sqlite:////nothing/x.db"], "/nothing/x.db", "study.storage"),

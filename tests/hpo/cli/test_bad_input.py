@@ -105,13 +105,43 @@ OTHERS = {
     "an output of no kind": (["attention", "made", "--text", "a", "--output", "x.gif"], "output:", ".png"),
     "an unknown key of a training": (["train", "foo=1"], "foo: there is no such key; see `hpo train --cfg job`"),
     "publish": (["publish", "x"], "use `hpo report --publish`"),
+    "status": (["status"], "use `hpo show`"),
+    "delete": (["delete", "x"], "use `hpo remove`: delete studies"),
+    "plot": (["plot"], "use `hpo report`"),
+    "a study of no name": (["resume", ""], "no ''"),
+    "a resume with fewer trials": (["resume", "made", "study.trials=0"], "study.trials", "given 0"),
+    "a resume of an unknown key": (["resume", "made", "model.width=8"], "model.width", "no such key"),
+    "a resume of half a study": (["resume", "made"], "is missing", write("config.yaml", "study: {name: x}")),
+    "a report of another shape": (
+        ["reproduce", "made"],
+        "'files'",
+        write("report.json", '{"format": 1, "files": [1]}'),
+    ),
+    "repeats that are a word": (["compare", "--strategies", "random,grid", "--repeats", "x"], "--repeats"),
+    "an import from no file": (["import", "x", "--csv", "missing.csv"], "csv:", "missing.csv"),
+    "an import from no folder": (["import", "x", "--ray", "missing", "--metric", "loss"], "ray:", "missing"),
+    "an import of no result": (["import", "x", "--ray", "missing"], "metric: is missing; give the name of the result"),
+    "no such input": (["predict", "made", "--input", "missing.txt"], "--input", "missing.txt"),
+    "an input that is not UTF-8": (["predict", "made", "--input", "latin.txt"], "--input", "UTF-8"),
+    "an input that is no row": (["predict", "made", "--input", "words.txt"], "rows of numbers"),
+    "an output that is a folder": (
+        ["predict", "made", "--input", "rows.txt", "--output", "runs"],
+        "output:",
+        "is a folder",
+    ),
+    "an output that is a device": (["predict", "made", "--input", "rows.txt", "--output", "/dev/null"], "is a device"),
+    "data of no key": (["reproduce", "made", "data.pth=x"], "KEY=PATH: KEY must be one of data.path", "'data.pth=x'"),
+    "a title of no report": (["report", "made", "title=x"], "must be report.KEY=TEXT, given 'title=x'"),
+    "a page at no port": (["watch", "--page", "--port", "70000"], "--port: must be 1 to 65535, given 70000"),
+    "a page that waits": (["watch", "--page", "--wait", "9"], "--wait: has no effect without a study"),
+    "a study that never comes": (["watch", "none", "--wait", "0.1"], "there is no 'none' under runs/"),
 }
 
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_the_other_commands_refuse_as_plainly(capsys, study, case):
     arguments, *words = OTHERS[case]
-    files = {"rows.txt": "1 2 3\n", "empty.txt": ""}
+    files = {"rows.txt": "1 2 3\n", "latin.txt": b"\xff\xfe\n", "empty.txt": "", "words.txt": "so be it\n"}
     create(files)
     if not isinstance(words[-1], str):
         words.pop()(study)
