@@ -248,8 +248,6 @@ def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -
         link.path.unlink(missing_ok=True)
     num_runs, removed_mirror = 0, None
     with folder.lock():
-        if not removal.sizes.keys() & {path.name for path in folder.path.iterdir()}:
-            raise StudyError(f"study: another process has removed {folder}")
         if config is not None and study_id is not None and removal.same is None:
             if mirror and config.study.mirror is not None:
                 existed = Mirror(config.study.mirror, folder, config.study.name, study_id).remove()

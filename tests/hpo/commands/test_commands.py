@@ -15,7 +15,12 @@ import pytest
 import hpo
 from hpo.cli.described import describe
 from hpo.cli.main import FUNCTIONS, function_of, main
+from hpo.commands.arguments import write_output
+from hpo.commands.evaluation import Evaluation
+from hpo.commands.remove import remove
 from hpo.commands.study import Study
+from hpo.study.files.folder import StudyFolder
+from tests.hpo.cli.commands import change_row
 from tests.hpo.commands.searched import HERE, found
 from tests.studies import REPOSITORY
 
@@ -64,6 +69,14 @@ def test_the_command_that_a_report_recommends_for_a_comparison_is_not_refused(st
     assert main([*says.partition("repeat it: hpo ")[2].split(), "--repeats", "1"]) == 0
 
 
+FAILS = ("objective=toys:raises", "data=none", "model=none", "training=none", "study.metric=score")
+
+
+def refuses(call, says):
+    with pytest.raises(hpo.HpoError, match=re.escape(says)):
+        call()
+
+
 def test_what_the_commands_refuse_is_refused_from_python(study):
     Path("old.csv").write_text("score,lr\n1.0,0.1\n")
     for refused, says in (
@@ -76,10 +89,34 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: hpo.import_trials("old", csv="a.csv", optuna="sqlite:///a.db"), "given optuna, csv"),
         (lambda: hpo.compare_studies("looked_up"), "names: must be a list of studies, given 'looked_up'"),
         (lambda: hpo.train("training.epoch=1"), "did you mean"),
+        (lambda: hpo.train(*FAILS, progress=False), "train: the training failed: ValueError at toys.py"),
+        (lambda: study.extend({"study.seed": 1}, best=0), "best: must be 1 or more, given 0"),
+        (lambda: study.resume(9, ["study.trials=8"]), "study.trials=8 is given as an override, and study.trials"),
+        (lambda: hpo.import_trials("old"), "optuna, ray, csv: give one of them, given none"),
+        (lambda: hpo.load(3), "there is no '3'"),
+        (lambda: hpo.compare_strategies(max, strategies="grid"), "strategies: must be a list or a dict, such as"),
+        (lambda: study.plot("contours"), "figure: contours has nothing to show: "),
+        (lambda: Evaluation(study, {}, Path(), None).front, "to score the whole front, test with `front=True`"),
+        (lambda: write_output(Path("no/x"), ""), "output: 'no/x' cannot be written: No such file or directory"),
     ):
-        with pytest.raises(hpo.HpoError, match=re.escape(says)):
-            refused()
+        refuses(refused, says)
     assert not Path("runs/old").exists()
+
+
+def test_what_another_process_did_to_a_study_is_said(study):
+    folder, other = StudyFolder(study.folder), StudyFolder(Path("runs/other"))
+    for name in ("first", "first/inner", "other"):
+        shutil.copytree("runs/looked_up", f"runs/{name}")
+    with other.lock():
+        Path("runs/other/driver.lock").write_text("process 7 on elsewhere")
+        refuses(lambda: hpo.load("other").stop(now=True), "--now: process 7 on elsewhere is on another machine")
+    refuses(lambda: remove(["first", "runs/first/inner"], yes=True), "inner; already removed before the error: removed")
+    folder.described_path.rename("described")
+    refuses(lambda: study.export("sqlite:///there.db"), "runs/looked_up/described.json: is missing; restore the file")
+    Path("described").rename(folder.described_path)
+    (study.folder / "report.json").unlink()
+    change_row(folder.trials_path, 0, state="running")
+    refuses(study.replay, "replay: runs/looked_up/trials.csv has no finished trial to compare with")
 
 
 @pytest.mark.slow
