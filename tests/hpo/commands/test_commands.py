@@ -176,6 +176,8 @@ def test_a_method_has_the_signature_of_its_command(name):
     _, *of_method = inspect.signature(method).parameters.values()
     shell_only = {each.name for each in describe(function).parameters if each.word.is_shell_only}
     assert shape(of_method) == shape(each for each in of_function if each.name not in shell_only)
+    described = inspect.getdoc(method).partition("\nArgs:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^ {4}(\w+): ", described, re.MULTILINE)) <= {each.name for each in of_method}
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """How an objective is called: the names of its parameters decide, of a path and of the function itself alike."""
 
 import importlib
+import shutil
 import sys
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
@@ -79,6 +81,9 @@ def test_a_function_without_a_module_may_take_a_task():
     assert_trained(study, 2)
     assert study.reproduce().is_reproduced
     assert study.train(progress=False)["score"] == study.best.score
+    shutil.copy(study.folder / "report.json", "mailed.json")
+    with pytest.raises(hpo.HpoError, match="is stored only in the folder of its study; give that folder instead of"):
+        hpo.reproduce("mailed.json", trust=True)
 
 
 @pytest.mark.usefixtures("forms")
@@ -90,6 +95,42 @@ def test_a_command_line_calls_it_by_its_names(capsys, name):
     study = hpo.load("typed")
     assert study.config["objective"] == hpo.compose(*typed)["objective"] == f"forms:{name}{FORMS[name]}"
     assert_trained(study, 2)
+
+
+@pytest.mark.slow
+def test_a_study_keeps_how_it_calls_its_objective_when_names_change(forms):
+    study = found("forms:of_any_name", space=SPACE, trials=1)
+    Path("forms.py").write_text(TRAINER.replace("settings", "task"))
+    sys.modules.pop("forms")
+    with pytest.raises(hpo.HpoError, match=r"forms\.py"):
+        study.resume(2, progress=False)
+    assert_trained(study.resume(2, progress=False, allow_changes=True), 2)
+    assert study.config["objective"] == "forms:of_any_name(config)"
+
+
+def helped(trial):
+    return forms(trial)
+
+
+TWO = (lambda trial: trial.suggest_int("x", 1, 2), lambda trial: trial.suggest_int("x", 1, 2))
+OBJECTS = {"lr": hpo.choices(one={1, 2})}
+UNREADABLE = [
+    (helped, None, "helped(trial): passes 'trial' to other code, so its space cannot be read; give the space yourself"),
+    (TWO[0], None, "its source line must have exactly one lambda with the parameter 'trial'; give the space yourself"),
+    (FunctionType(helped.__code__.replace(co_filename="gone"), {}), None, "the function's source code cannot be read"),
+    (lambda trial: trial.suggest_normal("x", 0), None, "must be one of suggest_float, suggest_int, suggest_cat"),
+    (lambda trial: trial.suggest_int("x", 1, 2) + trial.suggest_int("x", 1, 3), None, "suggests 'x' twice with "),
+    (lambda config: 1.0, helped, "space: helped(trial): passes 'trial' to other code, so its space cannot be read; "),
+    (lambda task: 1.0, OBJECTS, "space.lr: must be a JSON value; to use other values, give the objective as a fun"),
+    (lambda trial: trial.suggest_int("lr", 1, 2), OBJECTS, "space.lr: must be a JSON value; to use other values"),
+]
+
+
+def test_a_space_that_its_function_does_not_show_or_cannot_get_is_refused():
+    for objective, space, says in UNREADABLE:
+        with pytest.raises(ConfigError) as refusal:
+            found(objective, space=space)
+        assert says in str(refusal.value)
 
 
 REFUSED = {

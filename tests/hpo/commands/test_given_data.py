@@ -130,8 +130,10 @@ def test_the_split_and_the_scores_are_the_same_for_any_workers():
 def test_other_data_are_another_study_and_are_refused_under_its_name():
     arguments = {"space": SPACE, "trials": 1, "folds": 2}
     assert [found(tells, data=frame(shift), **arguments).name for shift in (0, 0, 100)] == ["tells", "tells", "tells-2"]
-    with pytest.raises(hpo.HpoError, match="data: part development was"):
-        found(tells, data=frame(100), name="tells", **arguments)
+    others = [frame(100), frame().rename(columns={"x": "z"}), frame().astype({"x": "float64"}), ROWS]
+    for data, says in zip(others, [*["part development was"] * 3, "was a DataFrame and is now a number"], strict=True):
+        with pytest.raises(hpo.HpoError, match=f"data:? {says}"):
+            found(tells, data=data, name="tells", **arguments)
 
 
 @pytest.mark.slow
@@ -155,11 +157,16 @@ def test_it_continues_is_tested_trained_and_repeated_from_its_folder_alone(capsy
         hpo.load("tells").test()
 
 
-def test_a_function_of_optunas_shape_gets_the_rows():
+def test_a_function_of_optunas_shape_and_one_of_a_module_get_the_rows(monkeypatch):
     def shaped(trial):
         return trial.suggest_float("lr", 0.1, 1.0) + len(trial.data)
 
     assert found(shaped, space=None, data=frame(), trials=1, folds=2).trials["score"][0] > 36
+    Path("own_training.py").write_text(
+        "def train(config, trial):\n    return float(trial.data.iloc[trial.train].size)\n"
+    )
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    assert found("own_training:train", space=SPACE, data=frame(), trials=1, folds=2).trials["score"][0] == 18 * 3
 
 
 HELD = frame()
@@ -169,6 +176,11 @@ BAD = [
     ({"data": [1, 2]}, "given a list of int; numpy.asarray(...) makes an array of each"),
     ({"data": [np.zeros(3), np.zeros(4)]}, "all arrays must have the same length, given 3, 4"),
     ({"data": 0}, "must be at least 1, given 0"),
+    ({"data": {"x": frame()}}, "put all columns into one DataFrame"),
+    ({"data": frame().iloc[:4], "folds": 5}, "folds: must be at most the number of examples (3), given 5"),
+    ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
+    ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
+    ({"data": X, "objective": {}, "space": None}, "data: has no effect with a complete configuration"),
     ({"data": []}, "given an empty list"),
     ({"data": {1: X}}, "the keys of a dict must be texts, given 1"),
     ({"data": np.array(1)}, "given an array without rows"),

@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 import hpo
@@ -61,6 +62,10 @@ def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target(ladder):
     columns = ["score", "lr", "act", "study.scale"]
     assert more[columns].equals(whole[columns])
     assert more["study.scale"].tolist() == [*scales, 3, 3]
+    # Of the four trials that are planned at the target two have no budget.
+    early = climbed(trials=13, strategy=LADDER | {"costs": [1, 1.2, 1.5]}, name="early")
+    after = early.extend({"width": 64, "strategy.costs": [1, 1.2, 1.5, 2]}, climb=True, progress=False)
+    assert set(after.trials["study.scale"]) == {4}
 
 
 @pytest.mark.slow
@@ -70,6 +75,12 @@ def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(caps
     assert "ladder: 8, 4, 1 trials" in capsys.readouterr().out
     assert study.trials["study.scale"].tolist() == [1] * 8 + [2] * 4 + [3]
     assert (study.config["strategy"]["trials"], study.config["study"]["trials"]) == (8, 13)
+    # No scale gets more trials than it has points.
+    few = {"space": {"lr": [0.1, 0.2, 0.3, 0.4]}, "config": {"width": 4, "act": "relu"}, "trials": 5, "progress": True}
+    scales = [{"width": np.int64(width)} for width in (8, 16, 32)]
+    study = climbed(**few, scales=scales, strategy=LADDER | {"trials": 24}, name="few")
+    assert (study.scales, study.trials["study.scale"].tolist()) == (WIDTHS, [1] * 4 + [2])
+    assert "4, 4, 4 are planned from scale to scale, and 9 reach the target" in capsys.readouterr().out
     for beside in ({"trials": 40}, {"strategy": {**LADDER, "budget": 4}, "trials": None}):
         with pytest.raises(hpo.HpoError, match=r"trials: cannot be combined with strategy\.budget, given"):
             climbed(**{"strategy": {**given, "budget": 4}, "name": "both", **beside})
@@ -131,10 +142,16 @@ def test_finalists_are_of_the_target():
     [
         ({"scales": WIDTHS[:1]}, r"scales: must have at least two"),
         ({"scales": [{"width": 8}, {}]}, r"scale 2 changes nothing"),
+        ({"scales": [{"width": 8}, {"width": 8}]}, r"scale 2 is the same as scale 1"),
         ({"scales": [{"widht": 8}, {"widht": 16}]}, r"has no key 'widht'.*width"),
         ({"scales": [{"lr": 0.1}, {"lr": 0.2}]}, r"lr is also searched"),
         ({"strategy": "random"}, r"strategy=random does not support scales; choose strategy=ladder"),
         ({"strategy": LADDER | {"costs": [1, 2]}}, r"costs: must be 3 ascending numbers, one per scale"),
+        ({"strategy": {"name": "ladder"}}, r"give strategy\.costs, such as \[1, 4, 16\]"),
+        ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
+        ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
+        ({"limits": {"size": 3}}, r"limits: cannot be used with"),
+        ({"settings": {"study.trials": 4}}, r"trials: must be given once, given 11 as argument and 4 in settings"),
         ({"scales": None}, r"strategy=ladder needs two or more scales"),
         ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with"),
         ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),
@@ -171,6 +188,8 @@ def test_a_study_is_extended_to_another_scale(ladder):
     ("changes", "says"),
     [
         ({}, "needs a new scale, given scale 1 of plain"),
+        ({"lr": 0.1}, "lr: cannot be changed, because it is searched at every scale"),
+        ({"width": 64}, "strategy.costs"),
         ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
         ({"width": 64, "study.seed": 3}, "study.seed: would make new scores incomparable"),
     ],

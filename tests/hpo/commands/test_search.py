@@ -1,5 +1,6 @@
 """`hpo.search` from Python: any function is searched, goes on, is tested, and refused in one line."""
 
+import functools
 import threading
 from pathlib import Path
 
@@ -70,6 +71,11 @@ def test_optional_functions_are_given_by_a_decorator():
         ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
         ({"settings": {"dispatch": {"name": "local"}}}, "settings: dispatch must be one of"),
         ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
+        ({"metric": {"a": "max", "b": "minimize"}, "direction": None}, "metric.a: must be 'maximize' or 'minimize'"),
+        ({"limits": {"memory": "8 GB"}}, "limits.memory: must be a number"),
+        ({"space": [1, 2]}, "space: must be a dict, given a list"),
+        ({"space": {1: [1, 2]}}, "space: must have strings as keys, given 1; write '1'"),
+        ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
         ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
         ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
         ({"strategy": 3}, "strategy: must be a name, or a dict with `name` and settings, given 3"),
@@ -97,8 +103,13 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
         with lock:
             return config["lr"]
 
-    with pytest.raises(hpo.HpoError, match="cannot be sent to workers: it uses `lock`, a lock; create this in"):
-        found(train)
+    def helped(config):
+        return train(config)
+
+    partial = functools.partial(lambda inner, config: 1, lock)
+    for objective, name in ((train, "`lock`"), (helped, "`lock`"), (partial, r"`objective.args\[0\]`")):
+        with pytest.raises(hpo.HpoError, match=f"cannot be sent to workers: it uses {name}, a lock; create this in"):
+            found(objective)
 
 
 # Several metrics within limits: front, best, and another choice.

@@ -203,3 +203,9 @@ def test_a_failure_is_reported_by_its_exception_and_what_is_no_number_is_refused
         for given in (("x",), ([1, 2],), (0.5, "x"), (0.5, [1])):
             with pytest.raises(hpo.HpoError, match=r"trial 1: report\(\) takes "):
                 trial.report(*given)
+        with opened(name="other") as other:
+            with pytest.raises(
+                hpo.HpoError, match="trial 1: belongs to study 'lab', and this session is of study 'other'"
+            ):
+                other.tell(trial, 0.77)
+            assert trial.number in [each.number for each in session.open_trials]

@@ -14,6 +14,7 @@ from hpo.commands.show import FIELDS, studies
 from hpo.config.documents import json_line
 from hpo.errors import ConfigError
 from hpo.study.files.folder import StudyFolder
+from hpo.study.files.status import read_status
 from tests.hpo.cli.commands import hpo, printed, refused
 from tests.hpo.study.test_status import KEPT
 from tests.studies import REPOSITORY
@@ -62,6 +63,9 @@ def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
     [
         ("strategy!=halving and state!=unreadable", ["folds", "clock"]),
         ("score<0.4", ["halving"]),
+        ("score=none and not state=unreadable", ["folds"]),
+        ("date>=2001 and date<2002", ["halving", "folds", "clock"]),
+        ("error~memory", ["folds"]),
         ("not score<0.4", ["link", "folds", "clock", "foreign"]),
         ("(name~c or name='halving') and score!=none", ["halving", "clock"]),
         ("date<2001-09-08 or date>'2100-01-01 10:00'", ["foreign"]),
@@ -88,6 +92,9 @@ WRONG = {
     "score>x": "score must be a number, given 'x'",
     "score>1 '": "cannot be read",
     "score<1<2": "cannot be read, given 'score<1<2'",
+    "strategy>a": "the operator after strategy must be one of =, !=, ~",
+    "score>0.9 and": "FIELD OPERATOR VALUE",
+    "0.5<score": "must be one of name, state",
     "state=end": "given 'end'; did you mean 'ended'?",
     "date>yesterday": "date must be a time, such as 2026-11-27",
     "": "FIELD OPERATOR VALUE",
@@ -104,6 +111,15 @@ def test_one_is_found_by_its_tags(capsys, runs):
     assert hpo(capsys, "note", "halving", "--tag", "phase=final", "--tag", "paper")[0] == 0
     for where in ("tags~paper", "tags~'phase=final'", "tags!=none"):
         assert names(runs, where=where) == ["halving"]
+
+
+def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
+    def removed(folder):
+        shutil.rmtree(runs / "folds", ignore_errors=True)
+        return read_status(folder)
+
+    monkeypatch.setattr("hpo.study.view.from_status.latest_status", removed)
+    assert "folds" not in names(runs)
 
 
 def test_a_running_one_says_by_which_process(runs):
