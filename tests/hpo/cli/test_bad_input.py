@@ -79,6 +79,10 @@ def write(name, content):
 # The command, the words, and what was done to the finished study `made` before.
 OTHERS = {
     "a resume under another model": (["resume", "made", "model.d_model=8"], "model.d_model was 16 and is now 8"),
+    "a resume under another time": (
+        ["resume", "made", "study.trial_minutes=1"],
+        "study.trial_minutes was None and is ",
+    ),
     "a resume of broken YAML": (["resume", "made"], "config.yaml:2:1", "YAML", write("config.yaml", "a: [")),
     "a report of no study": (["report", "nothing"], "no 'nothing'", "there are made"),
     "a sync to a folder": (["sync", "made", "track.uri=file:./x"], "track.uri", "sqlite:///mlflow.db"),
@@ -183,6 +187,20 @@ def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
     code, out, err = process("search", b"study.name=\xff\xfe")
     assert (code, out) == (2, b"")
     assert err == b"error: command line: b'study.name=\\xff\\xfe' is not UTF-8; give it in UTF-8\n"
+
+
+def test_a_terminal_of_another_encoding_or_of_twenty_columns_gets_every_word():
+    code, _, err = process("resume", "größe", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert (code, err.startswith(b"error: study: there is no 'gr"), err.count(b"\n")) == (2, True, 1)
+    narrow, wide = (process("--help", COLUMNS=columns) for columns in ("20", "200"))
+    assert (narrow[0], narrow[1].split()) == (0, wide[1].split())
+
+
+@pytest.mark.slow
+def test_an_output_that_is_closed_is_no_fault():
+    command = f"{sys.executable} -m hpo.cli.main search --cfg job >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_reader_that_leaves_early_is_no_fault():

@@ -82,6 +82,8 @@ def test_what_is_not_given_is_a_placeholder_that_the_script_refuses(capsys):
     assert "FILL_IN_MEMORY, FILL_IN_PARTITION, FILL_IN_TIME" in out
     ran = subprocess.run(["bash", str(path)], capture_output=True, text=True, check=False)
     assert (ran.returncode, "fill in what begins with FILL_IN" in ran.stderr) == (2, True)
+    assert f"--output: {path} exists; delete it" in refused(capsys, "cluster", "slurm", "study.name=big")
+    assert "FILL_IN_IMAGE, FILL_IN_MEMORY" in written(capsys, "kubernetes", "study.name=big")[1]
 
 
 REFUSED = [
@@ -89,6 +91,11 @@ REFUSED = [
     (["slurm", "dispatch.address=a:1"], ("dispatch.address", "leave it out")),
     (["slurm", "+my.api_key=sk-1234"], ("+my.api_key=***: must not hold a secret", "set NAME on the cluster")),
     (["slurm", "--memory", "64"], ("--memory", "64G")),
+    (["slurm", "--time", "4"], ("--time", "04:00:00")),
+    (["slurm", "--partition", "a b"], ("--partition", "one word")),
+    (["slurm", "--nodes", "0"], ("--nodes", "1 or more", "given '0'")),
+    (["slurm", "model.num_layer=3"], ("model.num_layer", "did you mean")),
+    (["condor"], ("condor", "choose from")),
 ]
 
 

@@ -81,13 +81,28 @@ def test_the_files_of_a_comparison_after_some_trials_and_at_equal_cost(capsys, m
 
 
 @pytest.mark.slow
-def test_what_is_published_of_a_comparison_is_for_everybody_and_all_but_the_large_page(capsys, made):
-    published = Path("studies", FOLDER.name)
+def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_followed(capsys, made):
+    published, precious = Path("studies", FOLDER.name), Path("precious").absolute()
+    published.mkdir(parents=True)
+    precious.write_text("precious")
+    (published / "comparison.md").symlink_to(precious)
     code, out, _ = hpo(capsys, *COMPARE, "--publish")
     names = {path.name for path in published.iterdir()}
     assert (code, names) == (0, set(files()) - {"comparison.html"})
     assert all(str(published / name) in out for name in names)
     assert {stat.S_IMODE(path.lstat().st_mode) for path in published.iterdir()} == {0o644}
+    (FOLDER / "environment.json").unlink()
+    (FOLDER / "environment.json").symlink_to(precious)
+    assert "is a link that leads out" in refused(capsys, *COMPARE, "--publish")
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_comparison_in_another_format_is_refused(capsys):
+    FOLDER.mkdir(parents=True)
+    for number, words in ((2, "its format is 2, not 1"), ("'1'", "its format is '1'"), (1, "is not the plan of a")):
+        (FOLDER / "comparison.yaml").write_text(f"format: {number}")
+        assert words in refused(capsys, *COMPARE)
 
 
 @pytest.mark.slow
@@ -144,12 +159,14 @@ REFUSED = {
     "an optimum of two": (["--optimum", "1", "study.metrics={accuracy:maximize,seconds:minimize}"], "must be left out"),
     "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
     "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
+    "a setting that is not there": (["--set", f"{LABELS[1]}.size=3"], "strategy.size", "no such key"),
+    "finalists": (["study.finalists=2"], "study.finalists: must be 0, because a comparison does not use"),
     "a tracker": (["track=mlflow"], "track.name: must be none, because a comparison"),
     "a study beside strategies": (["digits"], "'digits'", "with --strategies"),
 }
 
 
-@pytest.mark.quick("a tracker", "one strategy", "scales", "a setting out of bounds")
+@pytest.mark.quick("a tracker", "finalists", "one strategy", "scales", "a setting out of bounds")
 @pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
@@ -210,3 +227,8 @@ def test_a_comparison_by_two_metrics_within_a_limit_is_on_the_scale_of_the_table
     assert hpo(capsys, "search", *limited, "strategy=evolutionary", "track=none")[0] == 0
     report = json.loads(Path("runs/s/report.json").read_text())
     assert report["comparison"]["pairs"] == found["pairs"]
+    # A comparison within other limits is not in the report.
+    shutil.copytree("runs/compare-s", "runs/compare-other")
+    other = ("search", *limited, "strategy=evolutionary", "track=none", "study.limits={memory: 11}", "study.name=other")
+    assert hpo(capsys, *other)[0] == 0
+    assert "missing" in json.loads(Path("runs/other/report.json").read_text())["comparison"]

@@ -95,6 +95,16 @@ def test_equal_scores_other_folds_and_no_score(capsys):
     ]
 
 
+@pytest.mark.slow
+def test_up_to_four_studies_are_compared_in_all_pairs_and_more_with_the_best(capsys):
+    for place, name in enumerate("abcde"):
+        put(name, (0.5 + 0.01 * place, 0.6 + 0.02 * place))
+    four, five = compared(capsys, *"abcd"), compared(capsys, *"eabcd")
+    assert (len(four), four[0].startswith("b is 0.0150 better than a (")) == (6, True)
+    gains = {"a": "0.0600", "b": "0.0450", "c": "0.0300", "d": "0.0150"}.items()
+    assert [sentence.split(" (")[0] for sentence in five] == [f"e is {gain} better than {name}" for name, gain in gains]
+
+
 def test_the_record_of_a_study_is_compared_and_unequal_budgets_and_spaces_are_said_in_one_sentence(capsys):
     long, short = [0.1, 0.2, 0.9], [0.3, 0.4]
     found(lambda _, trial: long[trial.number], space={"a": (0.0, 1.0), "b": [1, 2]}, name="long", trials=3)
@@ -128,6 +138,13 @@ def test_studies_are_compared_by_their_fronts_on_one_scale(capsys):
     assert answer in out
     winners = [{"accuracy": 0.5, "size": 10.0}, {"accuracy": 0.7, "size": 20.0}]
     assert [winner["values"] for winner in result["winners"]] == winners
+    # Limits may differ, and a study may have nothing within its own.
+    put("c", *fronts["a"], metrics=TWO, limits={"size": 60})
+    put("d", *fronts["a"], metrics=TWO, limits={"size": 5})
+    assert hpo(capsys, "compare", "c", "d")[0] == 0
+    result = result_of("c", "d")
+    assert "d has no complete trial within the limits: not compared" in result["answers"]
+    assert any("different limits" in note for note in result["notes"])
 
 
 REFUSED = (

@@ -1,14 +1,19 @@
 """A study whose folder is moved or copied, `hpo resume --as`, which makes the copy a separate study, and `hpo sync`."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
+import hpo as toolkit
+from hpo.errors import TrackError
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from hpo.study.test_log import all_evaluations, write_evaluation
+from hpo.track.addresses import TrackedStudy, pages_of_several, pages_of_study
+from hpo.track.store import download_study
 from tests.hpo.cli.commands import hpo, printed, refused, searched
 from tests.studies import rows, run_toy, toy_config
 from tests.tracked import new_store
@@ -56,7 +61,29 @@ def test_a_bad_name_for_a_copy_is_refused_and_nothing_is_created(capsys):
 
 
 @pytest.mark.slow
-def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys, tmp_path):
+def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path):
+    """MLflow keeps one connection for an address, wherever that leads from a second working directory."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        client = MlflowClient(new_store(tmp_path / name))
+        experiments = ("0", client.create_experiment("b"))
+        first, other = (
+            client.create_run(place, tags={"hpo.study_id": place, "hpo.kind": "study"}) for place in experiments
+        )
+        here, there = (TrackedStudy(name, place, "score", "maximize") for place in experiments)
+        assert first.info.run_id in pages_of_study(STORE, here)[-1].address
+        for says, call, *given in (
+            (r"the study of this run has no config\.yaml", download_study, other.info.run_id, STORE, tmp_path),
+            (f"'{name}' and '{name}' are in different experiments", pages_of_several, STORE, [here, there]),
+            (f"'{name}' .*`hpo sync {name}", pages_of_study, STORE, replace(here, id="gone")),
+        ):
+            with pytest.raises(TrackError, match=says):
+                call(*given)
+
+
+@pytest.mark.slow
+def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys, monkeypatch, tmp_path):
     """Deleted runs are sent again; a copy writes to the runs of its original, which is reported for both."""
     new_store(tmp_path)
     searched(capsys, toy_config(trials=3))
@@ -84,6 +111,9 @@ def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys
     code, out, _ = hpo(capsys, "sync", "toy")
     assert (code, f"{STORE} has 4 trials of this study" in out) == (1, True), out
     shutil.rmtree("runs/copy")
+    monkeypatch.setattr("hpo.track.projection.send_study", lambda *_: False)
+    with pytest.raises(TrackError, match="study 'toy': 3 trials could not be sent to"):
+        toolkit.load("toy").sync()
     code, out, _ = hpo(capsys, "remove", "toy")
     assert (code, "its runs in MLflow" in out) == (2, True), out
     assert printed(capsys, "remove", "toy", "--yes")[0]["removed"][0]["runs"] == 5

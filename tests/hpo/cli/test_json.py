@@ -16,6 +16,8 @@ from tests.studies import REPOSITORY, environment, toy_config
 # A fault of the command line, of a study, and of others' systems.
 FAULTS = {
     "no such command": ["serach"],
+    "no such option": ["logs", "made", "--nope"],
+    "no such key": ["search", "model.num_layer=3"],
     "no such study": ["logs", "nothing"],
     "a storage of no kind": ["export", "made", "--optuna", "foo://x"],
 }
@@ -110,6 +112,7 @@ def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
     }
     for name, result in {name: printed(capsys, name, *words)[0] for name, words in given.items()}.items():
         assert set(result) == documented(f"hpo {name}"), name
+    assert printed(capsys, "show", "made")[0]["untried"] == 1, "the added point waits"
     tested, _ = printed(capsys, "test", "made", "--no-default")
     assert set(tested) == documented("A study") | {"evaluation"}
     assert (tested["evaluation"]["size"] > 0, tested["evaluation"]["metrics"]) == (True, tested["test"])

@@ -24,6 +24,9 @@ def simulated(workers, **changes):
     ("workers", "lanes", "words"),
     [
         (4, 4, "4 lanes, 4 workers (study.lanes=6 in a new study would keep them busier)\n"),
+        (2, 4, "4 lanes, 2 workers\n"),
+        (1, 1, "1 lane, 1 worker\n"),
+        (20, 4, "13 trainings in total: 7 of 20 workers will be idle\n"),
         (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 in a new study would keep all busy\n"),
     ],
 )
@@ -75,9 +78,17 @@ def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
     assert ("trial 1: costly" in line, "describe_cost must return a finite number above 0" in line) == (True, True)
 
 
-def test_units_that_shrink_are_a_failure_that_says_so(capsys):
-    code, out, _ = hpo(capsys, *with_objective(body="yield {'units': 3}; yield {'units': 3.5}", returned="1.0"))
-    assert (code, "at least 1 with every report, given 3.5 after 3" in out) == (1, True), out
+UNITS = {
+    "yield {'units': 3}; yield {'units': 3.5}": "at least 1 with every report, given 3.5 after 3",
+    "yield {'units': 'all'}": "given 'all' after 0",
+    "yield {'units': 4}; return {'score': 1.0, 'units': 2}": "end of the training must be at least 4, given 2",
+}
+
+
+@pytest.mark.parametrize("body", UNITS)
+def test_units_that_shrink_are_a_failure_that_says_so(capsys, body):
+    code, out, _ = hpo(capsys, *with_objective(body=body, returned="1.0"))
+    assert (code, UNITS[body] in out) == (1, True), out
 
 
 @pytest.mark.slow

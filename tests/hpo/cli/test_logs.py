@@ -42,6 +42,9 @@ def test_logs_are_listed_and_shown(capsys, folder):
     (log,) = [log for log in listed["logs"] if log["task"] == "fold_0"]
     assert (set(listed), set(log)) == (documented("hpo logs"), documented("What a training printed"))
     assert log == {"trial": 0, "task": "fold_0", "path": path, "lines": 2, "last": "two", "text": None}
+    for file in folder.logs_dir.iterdir():
+        file.unlink()
+    assert "trial 0 of study 'runs/made' has no logs: no Python code printed " in refused(capsys, "logs", "made", "0")
 
 
 def test_a_log_that_is_a_pipe_is_said_and_not_read(capsys, folder):

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 
 import hpo as toolkit
 from hpo.cli.main import main
-from hpo.report.pages.attention import attention_html
+from hpo.report.pages.attention import attention_html, write_attention_png
 from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
 from tests.hpo.commands.searched import found
 
 TINY = (*QUICK, "training.batch_size=8", "training.lr=0.01", "model.num_heads=2")
+PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,10 @@ def folder(tmp_path_factory):
         learning = ("training.epochs=12", "space.training.lr=[0.01,0.02]")
         assert main(["search", *TINY, *data, *learning]) == 0
         found(lambda config: config["a"], space={"a": [1, 2]}, trials=1, name="plain")
+        Path("trained/checkpoint").mkdir(parents=True)
+        Path("trained/config.yaml").write_text("a: 1")
+        shutil.copytree("runs/reviews", "runs/lost")
+        shutil.rmtree("runs/lost/checkpoints")
     return folder
 
 
@@ -99,7 +105,7 @@ def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
         drawn, _ = printed(capsys, *words)
         assert set(drawn) == documented("hpo attention")
         assert all(one["heads"] for one in drawn["maps"])
-    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
     page = (tmp_path / "heads.html").read_text()
     assert "the film was &lt;bad&gt;" in page
     assert "default-src 'none';" in page
@@ -107,9 +113,11 @@ def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
     assert maps[0]["rows"] == ["the", "film", "was", "<unknown>", "bad", "<unknown>"]
 
 
-def test_no_token_ends_the_script_of_the_page():
-    tokens = ["</script><b>", "<!--", "%MAPS%"]
-    maps = [{"name": "encoder", "rows": tokens, "columns": ["a"], "heads": [[[1.0]] * 3]}]
+def test_any_token_can_be_drawn_and_none_ends_the_script_of_the_page(tmp_path):
+    tokens = ["</script><b>", "<!--", "%MAPS%", "$x_$", "日本", "\n", " "] * 6
+    maps = [{"name": "encoder", "rows": tokens, "columns": ["a"], "heads": [[[1.0]] * len(tokens)]}]
+    write_attention_png(tmp_path / "any.png", maps)
+    assert (tmp_path / "any.png").read_bytes().startswith(PNG)
     page = attention_html(maps, "%MAPS%")
     assert page.count("</script>") == 1
     assert json.loads(re.search(r"const maps = (.*);", page)[1])[0]["rows"] == tokens
@@ -124,6 +132,14 @@ def test_no_token_ends_the_script_of_the_page():
         (["predict", "reviews", "--input", "the film"], "--input: the film .*, or the text itself by --text"),
         (["predict", "reviews", "--input", "two.txt", "--output", "two.txt"], "must be another file than --input"),
         (["predict", "plain", "--input", "two.txt"], "study 'plain' saves no models"),
+        (["predict", "reviews", "--input", "gone.txt"], "--input: gone.txt cannot be read"),
+        (["predict", "reviews", "--input", "two.txt", "--top-k", "3"], "top_k: has no effect"),
+        (["predict", "reviews", "--input", "two.txt", "--output", "no/x.txt"], "output: folder 'no' does not exist"),
+        (["predict", "reviews", "--text", " "], "input 1: must not be empty"),
+        (["attention", "reviews", "--text", " "], "input: must not be empty"),
+        (["attention", "reviews", "--text", "a", "--target", "yes"], "target: has no effect on a model with data="),
+        (["predict", "trained", "--text", "a"], "model: trained/config.yaml names no objective; restore the file"),
+        (["predict", "lost", "--text", "a"], "'lost' has no final model of its winner, or the model was changed; "),
     ],
 )
 def test_bad_input_is_refused_in_one_line(capsys, words, message):
@@ -131,6 +147,7 @@ def test_bad_input_is_refused_in_one_line(capsys, words, message):
 
 
 def test_an_objective_that_cannot_look_inside_is_refused(capsys, monkeypatch):
-    monkeypatch.delattr("model.objective.predict")
-    says = refused(capsys, "predict", "reviews", "--text", "good", is_silent=True)
-    assert "predict: model.objective has no function 'predict'; see docs/extending/write_an_objective.md" in says
+    for name in ("predict", "attention"):
+        monkeypatch.delattr(f"model.objective.{name}")
+        says = refused(capsys, name, "reviews", "--text", "good", is_silent=True)
+        assert f"{name}: model.objective has no function '{name}'; see docs/extending/write_an_objective.md" in says

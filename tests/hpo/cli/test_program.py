@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpo import __version__
+from hpo.cli.main import main
 from hpo.session.stopping import Stopped, Stopping
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
@@ -41,6 +43,15 @@ def test_in_another_program_the_second_signal_raises_wherever_it_comes_and_the_h
         with pytest.raises(Stopped):
             stopping.check()
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_in_another_program_an_interruption_before_a_search_has_begun_is_raised(capsys, monkeypatch):
+    monkeypatch.setattr("hpo.cli.main.function_of", lambda _: signal.raise_signal(signal.SIGTERM))
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(KeyboardInterrupt) as raised:
+        main(["list"])
+    assert (raised.value.args, [signal.getsignal(number) for number in SIGNALS]) == ((signal.SIGTERM,), before)
+    assert hpo(capsys, "--version") == (0, f"hpo {__version__}\n", "")
 
 
 def ignores_signals(task):

@@ -10,6 +10,7 @@ from rich.console import Console
 from hpo.config.goals import SCALE
 from hpo.config.study_config import config_from_dict
 from hpo.show.progress import TerminalProgress
+from hpo.study.results.choosing import why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.trial import Outcome, TaskLayout, Trial
@@ -62,6 +63,17 @@ def test_a_line_for_every_finished_trial(capsys):
     assert "d_model=32  1.5 s" in lines[0]
     assert "left)" in lines[0]
     assert "failed: fold 0: no luck" in lines[3]
+    # At most that of the budget.
+    half_a_minute = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
+    assert "(30 s left)" in lines_of(capsys, [done(0, 0.5)], half_a_minute)[0][0]
+
+
+def test_without_a_trial_within_the_limits_the_nearest_is_named():
+    trials = [measured(0, 0.9, 1.0, 9.0), measured(1, 0.5, 1.0, 5.0), done(2, None)]
+    says = "no trial keeps the limits (memory <= 4); the nearest is trial 1: accuracy 0.5000, size 1.0000, memory 5"
+    assert why_none(History(trials), goal_of(SEVERAL)) == says
+    of_finalists = "no finalist keeps the limits (memory <= 4) on fresh seeds"
+    assert why_none(History([*trials, measured(3, 0.1, 2.0)]), goal_of(SEVERAL)) == of_finalists
 
 
 @pytest.mark.parametrize(

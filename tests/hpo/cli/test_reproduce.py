@@ -18,7 +18,7 @@ from hpo.commands.replay import replay_of
 from hpo.errors import StudyError
 from hpo.report import reproduced
 from hpo.study.files.folder import StudyFolder
-from hpo.study.reproduce.again import Repetition
+from hpo.study.reproduce.again import Repetition, reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.replay import compare_trials
 from hpo.trials.table import read_rows
@@ -224,6 +224,9 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, study):
         ("winner.values", lambda values: values | {"fold_9": 0.5}, "winner.values.fold_9 is no task of the study"),
         ("winner.point", lambda point: point | {"toy.depth": 9}, "winner.point is not the point of trial"),
         ("space_size", 7, "space_size is 7, but the study has "),
+        ("strategy.name", "tpe", "strategy.name is 'tpe', but the configuration of the study has 'random'"),
+        ("winner.score", True, f"winner.score {NO_NUMBER} True"),
+        ("winner.values.fold_0_repeat_0", None, f"winner.values.fold_0_repeat_0 {NO_NUMBER} None"),
         ("winner.score", float("nan"), f"winner.score {NO_NUMBER} nan"),
         ("cost.wall_seconds", float("inf"), f"cost.wall_seconds {NO_NUMBER} inf"),
         ("winner.values.fold_0_repeat_0", "nan", f"winner.values.fold_0_repeat_0 {NO_NUMBER} 'nan'"),
@@ -279,6 +282,24 @@ def refuse(recorded, report):
     edited = replace(recorded, files=replace(recorded.files, report=report))
     reproduced.refuse_other_study(edited)
     return edited
+
+
+@pytest.mark.parametrize("text", ["nan", "1e308", ""])
+def test_what_is_no_score_in_trials_csv_is_refused(recorded, text):
+    row = {**recorded.winner, "fold_0_repeat_0": text}
+    with pytest.raises(StudyError, match=r"trials.csv: trial \d+: fold_0_repeat_0 must be a finite number, given "):
+        reproduce(replace(recorded, rows=[row], winner=row), "best", None, print)
+
+
+@pytest.mark.slow
+def test_a_finding_is_noted_only_where_the_study_was_made(capsys, monkeypatch, study):
+    shutil.copy(study / "report.json", "mailed.json")
+    assert hpo(capsys, "report", "made", "--publish")[0] == 0
+    for name in ("mailed.json", "studies/made"):
+        assert hpo(capsys, "reproduce", name, "--folds", "0")[0] == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    assert hpo(capsys, "reproduce", "made", "--trust", "--folds", "0")[0] == 0
+    assert not list(Path.cwd().rglob("reproduction.json"))
 
 
 @pytest.mark.slow

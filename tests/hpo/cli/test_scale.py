@@ -61,6 +61,24 @@ def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass_and_seeds_
     assert {path.name for path in Path().iterdir()} == {"coordinate_check.png"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("least", "expected"), [(64, ["second"]), (16, [])])
+def test_what_is_known_to_change_below_some_size_is_said_and_not_judged(capsys, monkeypatch, least, expected):
+    known = {"scales": [], "rate": "lr", "holds_from": {"second": ("width", least)}}
+    monkeypatch.setattr("tests.hpo.cli.test_scale.describe_scales", lambda config, over: known, raising=False)
+    monkeypatch.setattr("tests.hpo.cli.test_scale.output_sizes", grows_in_the_second)
+    check, err = printed(capsys, "scale", "--check", *own(), WIDTHS, code=int(not expected))
+    assert (check["expected"], check["outside"]) == (expected, [] if expected else ["second"])
+    says = "second (+1.00 after 1 step) is known to change below width=64"
+    assert (says in check["verdict"], says in err) == (bool(expected),) * 2
+    says = refused(capsys, "scale", "--table", *own(), WIDTHS, "+lr=0")
+    assert "lr: must be above 0, given 0; `hpo scale --table` multiplies this rate by powers of 2" in says
+
+
+def grows_in_the_second(task):
+    return {step: {"first": 1.0, "second": float(task["config"]["width"])} for step in task["steps"]}
+
+
 def test_the_picture_is_written_as_png_or_html(capsys):
     for kind, head in (("png", b"\x89PNG\r\n\x1a\n"), ("html", b"<!DOCTYP")):
         code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
@@ -76,6 +94,11 @@ def test_the_picture_is_written_as_png_or_html(capsys):
         (("--table", *LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
         (("--table", *LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
         (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
+        (("--table", *LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
+        (("--table", *LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
+        (("--check", "--over", "length"), "--over"),
+        (("--check", *own(), "study.scales=[{width: 4}]"), "at least two"),
+        (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
         (("--check", *own()), "no function 'describe_scales' with the sizes"),
         (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
         (("--check", *own(), WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),

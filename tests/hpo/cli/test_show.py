@@ -13,6 +13,7 @@ import pytest
 import hpo as toolkit
 from hpo.machine import Host
 from hpo.report.pages.html import render_macro
+from hpo.show.details import curve_chart
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state, workers
 from hpo.study.files.folder import StudyFolder
@@ -160,6 +161,14 @@ def test_a_trial(capsys, runs):
         assert has(lines, fold_0=part)
     assert has(shown(capsys, "mine", "--trial", "1"), trial="failed", failed="this point cannot be trained")
     assert "has no trial 9; its trials are 0 to 3" in refused(capsys, "show", "mine", "--trial", "9", is_silent=True)
+
+
+def test_a_chart_rises_and_falls_as_its_curve():
+    for length in (2, 39, 41, 1000):
+        rising = curve_chart([*range(length)], columns=40)
+        assert (list(rising), len(rising) <= 40, rising[0] != rising[-1]) == (sorted(rising), True, True)
+        assert curve_chart([-place for place in range(length)], columns=40) == rising[::-1]
+        assert len(set(curve_chart([1.0] * length))) == 1
 
 
 def test_programs_get_the_fields_that_are_documented(capsys, runs):

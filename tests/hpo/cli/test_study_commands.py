@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from hpo.cli.main import COMMANDS, main, usage
 from hpo.config.composing.compose import compose_config
 from hpo.report.pages.checklist import render_checklist
+from hpo.report.sections.tested import TestPart
 from hpo.trials.estimate import Estimate
-from tests.hpo.cli.commands import QUICK, hpo, refused
+from tests.hpo.cli.commands import QUICK, hpo, refused, searched
 from tests.studies import rows, toy_config
 
 MODEL = Path("checkpoints/final")
@@ -73,6 +75,7 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     code, out, _ = hpo(capsys, "test", "digits")
     assert (code, "180 examples, evaluated 1 time" in out) == (0, True)
     first, found = json.loads((study / "test.json").read_text()), report(study)
+    assert TypeAdapter(TestPart).validate_python(first) == first
     default, winner = (found["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
     text = Estimate(**first["estimates"]["accuracy"]).text("{:.4f}".format)
     assert f"accuracy = {text}" in out
@@ -126,6 +129,12 @@ def test_a_search_whose_trials_all_fail_has_exit_code_1(capsys):
     Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=2, objective="toys:raises")))
     code, out, err = hpo(capsys, "search", "--config", "toy.yaml")
     assert (code, "no luck today" in out + err) == (1, True)
+
+
+def test_a_dollar_in_a_value_is_no_interpolation(capsys):
+    space = {"toy": {"nonlinearity": {"choices": ["${x}", "y"]}}}
+    searched(capsys, toy_config(space=space, trials=2, objective="toys:constant"))
+    assert hpo(capsys, "resume", "toy")[::2] == (0, "")
 
 
 def test_the_help_names_every_command_once_with_examples(capsys):

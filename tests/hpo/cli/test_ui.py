@@ -1,6 +1,8 @@
 """`hpo ui`: it opens the page of what was named, and lets in nobody else."""
 
 import contextlib
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,12 +13,13 @@ from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 from mlflow import MlflowClient
 
 import hpo as toolkit
 from hpo.study.files.folder import StudyFolder
-from hpo.track.servers import guarded
+from hpo.track.servers import guarded, running
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, refused
@@ -29,12 +32,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 @pytest.fixture(autouse=True)
 def served(monkeypatch):
     """Return the command and the environment of the server that would be started, whose page answers at once."""
-    seen = SimpleNamespace(command=None, environment=None)
+    seen = SimpleNamespace(command=None, environment=None, code=None)
 
     @contextlib.contextmanager
     def running(command, environment, _host, _port):
         seen.command, seen.environment = command, environment
-        yield SimpleNamespace(poll=lambda: None, wait=lambda: 0)
+        yield SimpleNamespace(poll=lambda: seen.code, wait=lambda: 0)
 
     monkeypatch.setattr("hpo.track.servers.running", running)
     return seen
@@ -52,17 +55,34 @@ def store(tmp_path):
         (("--expose",), ("--expose", "no effect", "leave it out")),
         (("--optuna",), ("--optuna", "--study")),
         (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
+        (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
+        (("--study", "nothing"), ("study", "no 'nothing'")),
+        (("made",), ("--study: 'made' has no MLflow store, because the study has track=none", "by --uri")),
         (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
     ],
 )
-def test_bad_input_is_refused_in_one_line(capsys, store, arguments, words):
+def test_bad_input_is_refused_in_one_line(capsys, store, study, arguments, words):
     message = refused(capsys, "ui", *arguments, is_silent=True)
     assert all(word in message for word in words), message
 
 
-def test_a_taken_port_is_refused(capsys, store):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert "give another --port" in refused(capsys, "ui", "--port", str(taken.getsockname()[1]), is_silent=True)
+def test_a_taken_port_is_refused_but_where_the_store_is_served_its_addresses_are_printed(capsys, store, served):
+    listens = "server = socket.create_server(('127.0.0.1', 0)); print(server.getsockname()[1], flush=True)"
+    command = [sys.executable, "-c", f"import socket, time; {listens}; time.sleep(60)"]
+    environ = os.environ | {"MLFLOW_BACKEND_STORE_URI": store}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as other:
+        port = other.stdout.readline().strip()
+        assert "give another --port" in refused(capsys, "ui", "--port", port, is_silent=True)
+        code, out, err = hpo(capsys, "ui", "--uri", store, "--port", port, "--no-browser")
+        assert (code, served.command, f"http://127.0.0.1:{port}/" in out) == (0, None, True)
+        assert f"process {other.pid} serves this store already" in err
+        other.kill()
+
+
+def test_a_server_that_ends_at_once_is_said(capsys, store, served):
+    served.code = 3
+    code, _, err = hpo(capsys, "ui", "--no-browser", "--port", "5123")
+    assert (code, "error: ui: MLflow's server ended with exit code 3; see its output above\n" in err) == (2, True)
 
 
 def test_the_server_listens_on_loopback_and_answers_to_its_own_names_alone(capsys, store, served, monkeypatch):
@@ -126,6 +146,11 @@ def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, tw
     message = refused(capsys, "ui", "--study", "one", "--uri", elsewhere, is_silent=True)
     assert "hpo sync" in message
     assert f"track.uri={elsewhere}" in message
+    config = two / "runs/other/config.yaml"
+    toolkit.load("other").sync(elsewhere)
+    config.write_text(re.sub("uri: .*mlflow.db", f"uri: {elsewhere}", config.read_text()))
+    message = refused(capsys, "ui", "one", "other", is_silent=True)
+    assert "all studies must be in one MLflow store, given 'one' in sqlite:///" in message
     monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
     message = refused(capsys, "ui", "--study", "one", "--optuna", is_silent=True)
     assert "pip install 'hpo-transformer[dashboard]'" in message
@@ -148,10 +173,24 @@ def test_the_dashboard_is_for_reading_under_its_own_name():
     assert not any(is_let_in(*each) for each in others)
 
 
+@pytest.mark.slow
+def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
+    worker = tmp_path / "worker"
+    begins = f"import subprocess; open({str(worker)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
+    with running([sys.executable, "-c", begins], dict(os.environ), "127.0.0.1", free_port()) as server:
+        assert server.poll() == 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(worker.read_text())).wait(10)
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_a_short_password_is_refused(store):
+def test_a_short_password_and_one_without_its_package_is_refused(capsys, monkeypatch, store):
     with pytest.raises(toolkit.HpoError, match=r"^password: must have 12 characters or more, given 4"):
         toolkit.open_ui(password="open", uri=store)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "open")
+    assert "--password: must have 12 characters or more, given 4" in refused(capsys, "ui", "--password")
+    monkeypatch.setitem(sys.modules, "flask_wtf", None)
+    assert "--password: needs Flask-WTF, which is not installed" in refused(capsys, "ui", "--password")
 
 
 @pytest.mark.slow

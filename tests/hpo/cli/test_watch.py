@@ -99,6 +99,16 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert "must be a study's name or folder, given the URL" in refused(capsys, "stop", url, is_silent=True)
 
 
+def test_a_study_that_is_trained_elsewhere_is_followed_between_two_reports(monkeypatch, lines):
+    monkeypatch.setattr(StudyReader, "seconds", 0.0)
+    folder = StudyFolder(Path("runs/toy"))
+    ended, snapshots = read_status(folder), StudyReader(folder, "toy").follow()
+    write_status(folder, ended.model_copy(update={"state": "running", "phase": "ask-and-tell"}))
+    assert next(snapshots).status.state == "open"
+    write_status(folder, ended)
+    assert [snapshot.status.state for snapshot in snapshots] == ["ended"]
+
+
 @pytest.mark.slow
 def test_a_running_search_is_followed_by_another_process():
     code = "import time\n\ndef run(task):\n    time.sleep(0.2)\n    yield {'epoch': 1, 'score': 0.5}\n    return 1.0\n"

@@ -103,7 +103,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
     assert not Path("runs/old").exists()
 
 
-def test_what_another_process_did_to_a_study_is_said(study):
+def test_what_another_process_did_to_a_study_is_said(monkeypatch, study):
     folder, other = StudyFolder(study.folder), StudyFolder(Path("runs/other"))
     for name in ("first", "first/inner", "other"):
         shutil.copytree("runs/looked_up", f"runs/{name}")
@@ -111,6 +111,10 @@ def test_what_another_process_did_to_a_study_is_said(study):
         Path("runs/other/driver.lock").write_text("process 7 on elsewhere")
         refuses(lambda: hpo.load("other").stop(now=True), "--now: process 7 on elsewhere is on another machine")
     refuses(lambda: remove(["first", "runs/first/inner"], yes=True), "inner; already removed before the error: removed")
+    monkeypatch.setattr("hpo.commands.remove.delete_study", lambda *_: hpo.load("nobody"))
+    refuses(
+        lambda: remove(["other"], yes=True), "; the study's folder is unchanged; to remove only the folder, give --"
+    )
     folder.described_path.rename("described")
     refuses(lambda: study.export("sqlite:///there.db"), "runs/looked_up/described.json: is missing; restore the file")
     Path("described").rename(folder.described_path)
