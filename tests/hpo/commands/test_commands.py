@@ -111,10 +111,9 @@ def test_what_another_process_did_to_a_study_is_said(monkeypatch, study):
         Path("runs/other/driver.lock").write_text("process 7 on elsewhere")
         refuses(lambda: hpo.load("other").stop(now=True), "--now: process 7 on elsewhere is on another machine")
     refuses(lambda: remove(["first", "runs/first/inner"], yes=True), "inner; already removed before the error: removed")
+    shutil.rmtree(other.path)
     monkeypatch.setattr("hpo.commands.remove.delete_study", lambda *_: hpo.load("nobody"))
-    refuses(
-        lambda: remove(["other"], yes=True), "; the study's folder is unchanged; to remove only the folder, give --"
-    )
+    refuses(lambda: remove(["looked_up"], yes=True), "; the study's folder is unchanged; to remove only the folder, ")
     folder.described_path.rename("described")
     refuses(lambda: study.export("sqlite:///there.db"), "runs/looked_up/described.json: is missing; restore the file")
     Path("described").rename(folder.described_path)
