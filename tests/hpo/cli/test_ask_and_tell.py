@@ -27,8 +27,7 @@ def asked(capsys):
 @pytest.mark.usefixtures("lab")
 def test_a_search_by_commands(capsys, monkeypatch):
     trial = asked(capsys)
-    assert {*trial} == documented("hpo ask")
-    assert trial["config"]["batch"] == 32
+    assert ({*trial}, trial["config"]["batch"]) == (documented("hpo ask"), 32)
     assert {key: trial["config"][key] for key in ("lr", "layers")} == trial["point"]
     assert hpo(capsys, "tell", "lab", "0", "0.5")[:2] == (0, "trial 0: complete 0.5\n")
     assert hpo(capsys, "ask", "lab")[1].splitlines()[-1] == "then: hpo tell lab 1 loss=VALUE"
@@ -51,8 +50,7 @@ def test_a_search_by_commands(capsys, monkeypatch):
     study = toolkit.load("lab")
     assert (study.status.state, study.trials["seconds"].tolist()[1], study.best.score) == ("ended", 9, 0.25)
     # A larger budget continues it; nothing here repeats it.
-    assert hpo(capsys, "resume", "lab", "study.trials=4")[0] == 0
-    assert asked(capsys)["trial"] == 3
+    assert (hpo(capsys, "resume", "lab", "study.trials=4")[0], asked(capsys)["trial"]) == (0, 3)
     for command in (("reproduce", "lab"), ("search", "--replay", "lab")):
         assert "another program trained the study's trials" in refused(capsys, *command)
 

@@ -29,8 +29,7 @@ def test_the_first_budget_that_is_reached_is_named(capsys):
     before = rows(Path("runs/toy/trials.csv"))
     assert 3 < len(before) < 30
     code, out, _ = hpo(capsys, "resume", "toy", "study.stop_without_gain=null", "study.trials=30")
-    assert (code, "30 trials" in out) == (0, True)
-    assert rows(Path("runs/toy/trials.csv"))[: len(before)] == before
+    assert (code, "30 trials" in out, rows(Path("runs/toy/trials.csv"))[: len(before)]) == (0, True, before)
 
 
 def test_a_target_ends_it_and_the_report_says_that_its_score_is_too_good(capsys):

@@ -43,41 +43,38 @@ def answered(capsys, *words):
     return offered
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["wat"], ["watch"]),
-        (["--v"], ["--version"]),
-        (["--install-completion", "f"], ["fish"]),
-        (["no-such-command", ""], []),
-        (["show", ""], ["digits", "digits_two"]),
-        (["show", "--trial", ""], []),
-        (["compare", "digits_"], ["digits_two"]),
-        (["search", "data/metrics=def"], ["data/metrics=default"]),
-        (["search", "study=f"], []),
-        (["search", "--progress", "j"], ["json"]),
-        (["search", "--progress=n"], ["--progress=none"]),
-        (["search", "objective=mine:f", "model.d_"], []),
-        (["search", "objective=command", "command.l"], ["command.line="]),
-        (["search", "data=translation", "model.tied"], ["model.tied_embeddings="]),
-        (["search", "strategy.et"], []),
-        (["train", "training.ep"], ["training.epochs=", "training.epsilon="]),
-        (["resume", "digits", "tr"], ["track=mlflow", "track=none"]),
-        (["extend", "digits", "t"], ["track=mlflow", "track=none", "training.epochs="]),
-        (["add", "digits", "model.layers=1", "training.lr="], ["training.lr="]),
-        (["show", "--trial", "3", "digits_"], ["digits_two"]),
-        (["show", "digits", "--t"], ["--trial"]),
-        (["search", "strategy=gr"], ["strategy=grid"]),
-        (["search", "--config-dir", "mine", "study=f"], ["study=forest"]),
-        (["search", "study.tri"], ["study.trials=", "study.trial_minutes=", "study.trial_files_bytes="]),
-        (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
-        (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
-        (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
-        (["resume", "digits", "s"], ["study.trials="]),
-        (["add", "digits", ""], ["training.lr=", "model.layers="]),
-        *((["resume", study, "study.tri"], []) for study in ("digits_two", "none", "s3://a")),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    (["wat"], ["watch"]),
+    (["--v"], ["--version"]),
+    (["--install-completion", "f"], ["fish"]),
+    (["no-such-command", ""], []),
+    (["show", ""], ["digits", "digits_two"]),
+    (["show", "--trial", ""], []),
+    (["compare", "digits_"], ["digits_two"]),
+    (["search", "data/metrics=def"], ["data/metrics=default"]),
+    (["search", "study=f"], []),
+    (["search", "--progress", "j"], ["json"]),
+    (["search", "--progress=n"], ["--progress=none"]),
+    (["search", "objective=mine:f", "model.d_"], []),
+    (["search", "objective=command", "command.l"], ["command.line="]),
+    (["search", "data=translation", "model.tied"], ["model.tied_embeddings="]),
+    (["search", "strategy.et"], []),
+    (["train", "training.ep"], ["training.epochs=", "training.epsilon="]),
+    (["resume", "digits", "tr"], ["track=mlflow", "track=none"]),
+    (["extend", "digits", "t"], ["track=mlflow", "track=none", "training.epochs="]),
+    (["add", "digits", "model.layers=1", "training.lr="], ["training.lr="]),
+    (["show", "--trial", "3", "digits_"], ["digits_two"]),
+    (["show", "digits", "--t"], ["--trial"]),
+    (["search", "strategy=gr"], ["strategy=grid"]),
+    (["search", "--config-dir", "mine", "study=f"], ["study=forest"]),
+    (["search", "study.tri"], ["study.trials=", "study.trial_minutes=", "study.trial_files_bytes="]),
+    (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
+    (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
+    (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
+    (["resume", "digits", "s"], ["study.trials="]),
+    (["add", "digits", ""], ["training.lr=", "model.layers="]),
+    *((["resume", study, "study.tri"], []) for study in ("digits_two", "none", "s3://a")),
+])  # fmt: skip
 def test_words_are_completed(capsys, words, expected):
     assert answered(capsys, *words) == expected
 
@@ -95,14 +92,11 @@ def test_all_commands_are_offered_with_what_they_do(capsys):
     assert hpo(capsys, "--complete", "bash", 'hpo show "dig') == (0, "", "")
 
 
-@pytest.mark.parametrize(
-    ("shell", "place"),
-    [
-        ("bash", ".local/share/bash-completion/completions/hpo"),
-        ("zsh", ".zfunc/_hpo"),
-        ("fish", ".config/fish/completions/hpo.fish"),
-    ],
-)
+@pytest.mark.parametrize(("shell", "place"), [
+    ("bash", ".local/share/bash-completion/completions/hpo"),
+    ("zsh", ".zfunc/_hpo"),
+    ("fish", ".config/fish/completions/hpo.fish"),
+])  # fmt: skip
 def test_a_script_is_written_where_its_shell_looks(capsys, monkeypatch, tmp_path, shell, place):
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
         monkeypatch.delenv(name, raising=False)

@@ -123,25 +123,22 @@ def test_any_token_can_be_drawn_and_none_ends_the_script_of_the_page(tmp_path):
     assert json.loads(re.search(r"const maps = (.*);", page)[1])[0]["rows"] == tokens
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["predict", "reviews"], "--text, --input"),
-        (["attention", "reviews", "--text", "a", "--input", "b"], "--text, --input"),
-        (["attention", "reviews", "--input", "two.txt"], "--input: two.txt: must have one line, given 2"),
-        (["predict", "reviews", "--input", "the film"], "--input: the film .*, or the text itself by --text"),
-        (["predict", "reviews", "--input", "two.txt", "--output", "two.txt"], "must be another file than --input"),
-        (["predict", "plain", "--input", "two.txt"], "study 'plain' saves no models"),
-        (["predict", "reviews", "--input", "gone.txt"], "--input: gone.txt cannot be read"),
-        (["predict", "reviews", "--input", "two.txt", "--top-k", "3"], "top_k: has no effect"),
-        (["predict", "reviews", "--input", "two.txt", "--output", "no/x.txt"], "output: folder 'no' does not exist"),
-        (["predict", "reviews", "--text", " "], "input 1: must not be empty"),
-        (["attention", "reviews", "--text", " "], "input: must not be empty"),
-        (["attention", "reviews", "--text", "a", "--target", "yes"], "target: has no effect on a model with data="),
-        (["predict", "trained", "--text", "a"], "model: trained/config.yaml names no objective; restore the file"),
-        (["predict", "lost", "--text", "a"], "'lost' has no final model of its winner, or the model was changed; "),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["predict", "reviews"], "--text, --input"),
+    (["attention", "reviews", "--text", "a", "--input", "b"], "--text, --input"),
+    (["attention", "reviews", "--input", "two.txt"], "--input: two.txt: must have one line, given 2"),
+    (["predict", "reviews", "--input", "the film"], "--input: the film .*, or the text itself by --text"),
+    (["predict", "reviews", "--input", "two.txt", "--output", "two.txt"], "must be another file than --input"),
+    (["predict", "plain", "--input", "two.txt"], "study 'plain' saves no models"),
+    (["predict", "reviews", "--input", "gone.txt"], "--input: gone.txt cannot be read"),
+    (["predict", "reviews", "--input", "two.txt", "--top-k", "3"], "top_k: has no effect"),
+    (["predict", "reviews", "--input", "two.txt", "--output", "no/x.txt"], "output: folder 'no' does not exist"),
+    (["predict", "reviews", "--text", " "], "input 1: must not be empty"),
+    (["attention", "reviews", "--text", " "], "input: must not be empty"),
+    (["attention", "reviews", "--text", "a", "--target", "yes"], "target: has no effect on a model with data="),
+    (["predict", "trained", "--text", "a"], "model: trained/config.yaml names no objective; restore the file"),
+    (["predict", "lost", "--text", "a"], "'lost' has no final model of its winner, or the model was changed; "),
+])  # fmt: skip
 def test_bad_input_is_refused_in_one_line(capsys, words, message):
     assert re.search(message, refused(capsys, *words, is_silent=True))
 

@@ -142,16 +142,13 @@ def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch
     assert re.match(r"what changed:\n  code: own_train\.py was [0-9a-f]+ and is now [0-9a-f]+\n", out)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "says", "required"),
-    [
-        ("environment.packages.numpy", "1.0.0", "packages: numpy was 1.0.0, is ", "differences up to 2.0%"),
-        ("study.code.revisions.strategy random", 7, "code: revision of strategy random was 7 and is", "bitwise"),
-        ("study.code.toolkit.files", "0123", "toolkit: its files were edited (hash 0123, now ", "bitwise"),
-        # A commit with the same files is no other code.
-        ("study.code.toolkit.commit", "abc", "nothing", "bitwise"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "says", "required"), [
+    ("environment.packages.numpy", "1.0.0", "packages: numpy was 1.0.0, is ", "differences up to 2.0%"),
+    ("study.code.revisions.strategy random", 7, "code: revision of strategy random was 7 and is", "bitwise"),
+    ("study.code.toolkit.files", "0123", "toolkit: its files were edited (hash 0123, now ", "bitwise"),
+    # A commit with the same files is no other code.
+    ("study.code.toolkit.commit", "abc", "nothing", "bitwise"),
+])  # fmt: skip
 def test_what_changed_is_said_first_and_only_other_versions_widen_what_is_demanded(
     capsys, study, key, value, says, required
 ):
@@ -183,19 +180,16 @@ def test_data_in_another_place_are_found_and_other_data_are_said(capsys):
     assert (code, "what changed: nothing" in out) == (0, True), out
 
 
-@pytest.mark.parametrize(
-    ("words", "key", "value", "says"),
-    [
-        (["mailed.json"], "winner.score", lambda score: score + 1, "is "),
-        (["made"], "top.0.score", lambda score: score + 1, "is "),
-        (["made"], "winner.values.fold_1_repeat_0", 7.5, "is 7.5, the trainings give "),
-        (["mailed.json"], "winner.fresh.score", 7.5, "is 7.5, the trainings give "),
-        (["goals"], "winner.fresh.scores.size.mean", 7.5, "is 7.5, the trainings give "),
-        (["made", "--folds", "1"], "winner.score", 0.93, "is 0.93, the recorded values give "),
-        # What a tolerance allows for trainings it does not for a headline.
-        (["made", "--tolerance", "0.1"], "winner.score", lambda score: score * 1.001, "is "),
-    ],
-)
+@pytest.mark.parametrize(("words", "key", "value", "says"), [
+    (["mailed.json"], "winner.score", lambda score: score + 1, "is "),
+    (["made"], "top.0.score", lambda score: score + 1, "is "),
+    (["made"], "winner.values.fold_1_repeat_0", 7.5, "is 7.5, the trainings give "),
+    (["mailed.json"], "winner.fresh.score", 7.5, "is 7.5, the trainings give "),
+    (["goals"], "winner.fresh.scores.size.mean", 7.5, "is 7.5, the trainings give "),
+    (["made", "--folds", "1"], "winner.score", 0.93, "is 0.93, the recorded values give "),
+    # What a tolerance allows for trainings it does not for a headline.
+    (["made", "--tolerance", "0.1"], "winner.score", lambda score: score * 1.001, "is "),
+])  # fmt: skip
 def test_a_number_that_its_trainings_do_not_give_is_said_and_ends_in_exit_code_1(
     capsys, study, words, key, value, says
 ):
@@ -218,21 +212,18 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, study):
     assert "winner.number is 77, but no complete trial has this number" in refused(capsys, "reproduce", "made")
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        ("winner.values", lambda values: values | {"fold_9": 0.5}, "winner.values.fold_9 is no task of the study"),
-        ("winner.point", lambda point: point | {"toy.depth": 9}, "winner.point is not the point of trial"),
-        ("space_size", 7, "space_size is 7, but the study has "),
-        ("strategy.name", "tpe", "strategy.name is 'tpe', but the configuration of the study has 'random'"),
-        ("winner.score", True, f"winner.score {NO_NUMBER} True"),
-        ("winner.values.fold_0_repeat_0", None, f"winner.values.fold_0_repeat_0 {NO_NUMBER} None"),
-        ("winner.score", float("nan"), f"winner.score {NO_NUMBER} nan"),
-        ("cost.wall_seconds", float("inf"), f"cost.wall_seconds {NO_NUMBER} inf"),
-        ("winner.values.fold_0_repeat_0", "nan", f"winner.values.fold_0_repeat_0 {NO_NUMBER} 'nan'"),
-        ("winner.values", {}, "winner.values.fold_"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "says"), [
+    ("winner.values", lambda values: values | {"fold_9": 0.5}, "winner.values.fold_9 is no task of the study"),
+    ("winner.point", lambda point: point | {"toy.depth": 9}, "winner.point is not the point of trial"),
+    ("space_size", 7, "space_size is 7, but the study has "),
+    ("strategy.name", "tpe", "strategy.name is 'tpe', but the configuration of the study has 'random'"),
+    ("winner.score", True, f"winner.score {NO_NUMBER} True"),
+    ("winner.values.fold_0_repeat_0", None, f"winner.values.fold_0_repeat_0 {NO_NUMBER} None"),
+    ("winner.score", float("nan"), f"winner.score {NO_NUMBER} nan"),
+    ("cost.wall_seconds", float("inf"), f"cost.wall_seconds {NO_NUMBER} inf"),
+    ("winner.values.fold_0_repeat_0", "nan", f"winner.values.fold_0_repeat_0 {NO_NUMBER} 'nan'"),
+    ("winner.values", {}, "winner.values.fold_"),
+])  # fmt: skip
 def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorded, key, value, says):
     report = deepcopy(dict(recorded.files.report))
     put(report, key, value)

@@ -86,24 +86,21 @@ def test_the_picture_is_written_as_png_or_html(capsys):
     assert "not within 0.2: 2 of 2 outputs change with width, the steepest second (+1.0" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "--check, --table: give one of them, given neither"),
-        (("--table", *LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "must have one hyperparameter, given 2: lr"),
-        (("--table", *LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
-        (("--table", *LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
-        (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
-        (("--table", *LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
-        (("--table", *LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
-        (("--check", "--over", "length"), "--over"),
-        (("--check", *own(), "study.scales=[{width: 4}]"), "at least two"),
-        (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
-        (("--check", *own()), "no function 'describe_scales' with the sizes"),
-        (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
-        (("--check", *own(), WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    ((), "--check, --table: give one of them, given neither"),
+    (("--table", *LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "must have one hyperparameter, given 2: lr"),
+    (("--table", *LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
+    (("--table", *LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
+    (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
+    (("--table", *LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
+    (("--table", *LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
+    (("--check", "--over", "length"), "--over"),
+    (("--check", *own(), "study.scales=[{width: 4}]"), "at least two"),
+    (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
+    (("--check", *own()), "no function 'describe_scales' with the sizes"),
+    (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
+    (("--check", *own(), WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),
+])  # fmt: skip
 def test_what_cannot_be_checked_or_makes_no_table_is_refused_and_leaves_nothing(capsys, arguments, words):
     assert words in refused(capsys, "scale", *arguments)
     assert not list(Path().iterdir())

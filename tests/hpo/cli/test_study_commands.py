@@ -87,7 +87,6 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     assert f"The winner minus the default: {winner - default:.4f} (95 % " in page
     assert found["test"]["evaluations_of_these_data"] == 1
     assert any("overtuned" in caution for caution in found["cautions"]) == (winner <= default)
-
     assert "--again" in refused(capsys, "test", "digits")
     assert json.loads((study / "test.json").read_text()) == first
     config = Path(shutil.copytree(finished / "runs/made", "runs/made"), "config.yaml")

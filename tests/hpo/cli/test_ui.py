@@ -48,19 +48,16 @@ def store(tmp_path):
     return new_store(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--host", "0.0.0.0"), ("other machines", "delete", "without a password", "--expose")),
-        (("--expose",), ("--expose", "no effect", "leave it out")),
-        (("--optuna",), ("--optuna", "--study")),
-        (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
-        (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
-        (("--study", "nothing"), ("study", "no 'nothing'")),
-        (("made",), ("--study: 'made' has no MLflow store, because the study has track=none", "by --uri")),
-        (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("--host", "0.0.0.0"), ("other machines", "delete", "without a password", "--expose")),
+    (("--expose",), ("--expose", "no effect", "leave it out")),
+    (("--optuna",), ("--optuna", "--study")),
+    (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
+    (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
+    (("--study", "nothing"), ("study", "no 'nothing'")),
+    (("made",), ("--study: 'made' has no MLflow store, because the study has track=none", "by --uri")),
+    (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
+])  # fmt: skip
 def test_bad_input_is_refused_in_one_line(capsys, store, study, arguments, words):
     message = refused(capsys, "ui", *arguments, is_silent=True)
     assert all(word in message for word in words), message
@@ -141,7 +138,6 @@ def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, tw
     assert alone["its run"] == f"{runs}/{parent.info.run_id}?workflowType=machine_learning"
     assert served.environment["MLFLOW_BACKEND_STORE_URI"] == f"sqlite:///{two}/mlflow.db"
     assert list(pages("one", "other")) == ["", "charts", "studies", "their charts"]
-
     elsewhere = new_store(tmp_path)
     message = refused(capsys, "ui", "--study", "one", "--uri", elsewhere, is_silent=True)
     assert "hpo sync" in message

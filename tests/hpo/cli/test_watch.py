@@ -63,8 +63,7 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
     winner = folder.report()["winner"]
     assert f"winner: trial {winner['number']}, score {winner['score']:.4f}\n" in out
     assert out.startswith(f"study toy: ended\n{TRIALS} of {TRIALS} trials, ")
-    assert set(printed(capsys, "watch", "toy")[0]) == documented("A study")
-    assert contents(".") == before
+    assert (set(printed(capsys, "watch", "toy")[0]), contents(".")) == (documented("A study"), before)
     write_status(folder, read_status(folder).model_copy(update={"state": "running"}))
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.splitlines()[0]) == (1, "study toy: interrupted")
@@ -94,8 +93,7 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     assert not scratch.exists()
     before = contents(".")
     code, out, _ = hpo(capsys, "watch", url)
-    assert (code, out.splitlines()[0]) == (0, "study toy: ended")
-    assert contents(".") == before
+    assert (code, out.splitlines()[0], contents(".")) == (0, "study toy: ended", before)
     assert "must be a study's name or folder, given the URL" in refused(capsys, "stop", url, is_silent=True)
 
 

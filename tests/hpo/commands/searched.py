@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import hpo
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
@@ -29,6 +31,13 @@ def found(objective, **arguments):
     settings = HERE | arguments.pop("settings", {})
     arguments = {"space": SPACE, "trials": 4, "direction": "maximize", "progress": False} | arguments
     return hpo.search(objective, **arguments, settings=settings)
+
+
+def refuses(says, call, *arguments, **options):
+    """The call is refused in one line that matches the pattern."""
+    with pytest.raises(hpo.HpoError, match=says) as refusal:
+        call(*arguments, **options)
+    assert "\n" not in str(refusal.value)
 
 
 def outcome_of(study):

@@ -13,7 +13,7 @@ from hpo.errors import ConfigError
 from hpo.study.preparing.preparation import known_study
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
-from tests.hpo.commands.searched import found
+from tests.hpo.commands.searched import found, refuses
 
 TRAINER = """
 def of_any_name(settings):
@@ -102,8 +102,7 @@ def test_a_study_keeps_how_it_calls_its_objective_when_names_change(forms):
     study = found("forms:of_any_name", space=SPACE, trials=1)
     Path("forms.py").write_text(TRAINER.replace("settings", "task"))
     sys.modules.pop("forms")
-    with pytest.raises(hpo.HpoError, match=r"forms\.py"):
-        study.resume(2, progress=False)
+    refuses(r"forms\.py", study.resume, 2, progress=False)
     assert_trained(study.resume(2, progress=False, allow_changes=True), 2)
     assert study.config["objective"] == "forms:of_any_name(config)"
 

@@ -21,8 +21,7 @@ def test_reports_are_the_curve_and_the_returned_metrics_the_result():
     study = found(train, metric="accuracy", trials=1)
     steps = [(1, 1.0), (2, 1 / 2), (3, 1 / 3), (4, 0.1)]
     assert [dict(point) for point in outcome_of(study).curve] == [{"epoch": e, "loss": loss} for e, loss in steps]
-    assert study.best.score == study.best.config["lr"]
-    assert study.trials["cost"].tolist() == [4.0]
+    assert (study.best.score, study.trials["cost"].tolist()) == (study.best.config["lr"], [4.0])
 
 
 def test_a_function_knows_its_training():
@@ -52,8 +51,7 @@ def test_a_training_that_falls_behind_is_stopped_at_this_and_every_later_report(
         return -config["lr"]
 
     study = found(train, trials=12, settings={"study.stop_rule": "median", "study.lanes": 1})
-    assert set(study.trials["state"]) == {"complete", "stopped"}
-    assert sorted(noted()) == list(range(12))
+    assert (set(study.trials["state"]), sorted(noted())) == ({"complete", "stopped"}, list(range(12)))
 
 
 def test_an_error_of_a_function_is_the_failure_of_its_trial():

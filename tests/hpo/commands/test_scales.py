@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hpo
-from tests.hpo.commands.searched import found, note, noted
+from tests.hpo.commands.searched import found, note, noted, refuses
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "act": ["relu", "tanh"]}
 WIDTHS = [{"width": 8}, {"width": 16}, {"width": 32}]
@@ -53,8 +53,7 @@ def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target(ladder):
     scales = ladder.trials["study.scale"].tolist()
     assert scales == [1] * 6 + [2] * 3 + [3] * 2
     assert [width for width, _ in noted()[:11]] == [{1: 8, 2: 16, 3: 32}[scale] for scale in scales]
-    assert ladder.best.point["study.scale"] == 3
-    assert ladder.best.config["width"] == 32
+    assert (ladder.best.point["study.scale"], ladder.best.config["width"]) == (3, 32)
     assert ladder.best.score == ladder.trials["score"].max()
     # Goes on at the target, to the same trials as one that had the larger budget from the start.
     more = ladder.resume(13, progress=False).trials
@@ -117,8 +116,7 @@ def test_ask_and_tell_says_at_which_scale_each_trial_is_trained():
             assert trial.config["width"] == WIDTHS[trial.scale - 1]["width"] == trial.changes["width"]
             session.tell(trial, trial.config["width"] - trial.config["lr"])
     study = hpo.load("asked")
-    assert study.scales == WIDTHS
-    assert study.trials["study.scale"].tolist() == [1] * 6 + [2] * 3 + [3] * 2
+    assert (study.scales, study.trials["study.scale"].tolist()) == (WIDTHS, [1] * 6 + [2] * 3 + [3] * 2)
 
 
 def test_a_grid_trains_every_point_at_every_scale_and_the_default_is_compared_at_the_target():
@@ -132,46 +130,39 @@ def test_a_grid_trains_every_point_at_every_scale_and_the_default_is_compared_at
 
 def test_finalists_are_of_the_target():
     study = climbed(settings={"study.finalists": 4, "study.finalist_repeats": 2})
-    assert len(noted()) == 11 + 2 * 2
-    assert {width for width, _ in noted()[11:]} == {32}
+    assert (len(noted()), {width for width, _ in noted()[11:]}) == (11 + 2 * 2, {32})
     assert study.best.point["study.scale"] == 3
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"scales": WIDTHS[:1]}, r"scales: must have at least two"),
-        ({"scales": [{"width": 8}, {}]}, r"scale 2 changes nothing"),
-        ({"scales": [{"width": 8}, {"width": 8}]}, r"scale 2 is the same as scale 1"),
-        ({"scales": [{"widht": 8}, {"widht": 16}]}, r"has no key 'widht'.*width"),
-        ({"scales": [{"lr": 0.1}, {"lr": 0.2}]}, r"lr is also searched"),
-        ({"strategy": "random"}, r"strategy=random does not support scales; choose strategy=ladder"),
-        ({"strategy": LADDER | {"costs": [1, 2]}}, r"costs: must be 3 ascending numbers, one per scale"),
-        ({"strategy": {"name": "ladder"}}, r"give strategy\.costs, such as \[1, 4, 16\]"),
-        ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
-        ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
-        ({"limits": {"size": 3}}, r"limits: cannot be used with"),
-        ({"settings": {"study.trials": 4}}, r"trials: must be given once, given 11 as argument and 4 in settings"),
-        ({"scales": None}, r"strategy=ladder needs two or more scales"),
-        ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with"),
-        ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"scales": WIDTHS[:1]}, r"scales: must have at least two"),
+    ({"scales": [{"width": 8}, {}]}, r"scale 2 changes nothing"),
+    ({"scales": [{"width": 8}, {"width": 8}]}, r"scale 2 is the same as scale 1"),
+    ({"scales": [{"widht": 8}, {"widht": 16}]}, r"has no key 'widht'.*width"),
+    ({"scales": [{"lr": 0.1}, {"lr": 0.2}]}, r"lr is also searched"),
+    ({"strategy": "random"}, r"strategy=random does not support scales; choose strategy=ladder"),
+    ({"strategy": LADDER | {"costs": [1, 2]}}, r"costs: must be 3 ascending numbers, one per scale"),
+    ({"strategy": {"name": "ladder"}}, r"give strategy\.costs, such as \[1, 4, 16\]"),
+    ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
+    ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
+    ({"limits": {"size": 3}}, r"limits: cannot be used with"),
+    ({"settings": {"study.trials": 4}}, r"trials: must be given once, given 11 as argument and 4 in settings"),
+    ({"scales": None}, r"strategy=ladder needs two or more scales"),
+    ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with"),
+    ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),
+])  # fmt: skip
 def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
-    with pytest.raises(hpo.HpoError, match=message):
-        climbed(**changes)
+    refuses(message, climbed, **changes)
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_study_is_extended_to_another_scale(ladder):
     for width, number in ((8, 1), (32, 3)):
-        with pytest.raises(hpo.HpoError, match=f"given scale {number} of "):
-            ladder.extend({"width": width}, climb=True, progress=False)
+        refuses(f"given scale {number} of ", ladder.extend, {"width": width}, climb=True, progress=False)
     tried = set(ladder.trials["lr"])
     after = ladder.extend({**LARGER, "study.trials": 3}, climb=True, progress=False)
     assert after.trials["study.scale"].tolist() == [4, 4, 4]
-    assert [width for width, _ in noted()[-3:]] == [64, 64, 64]
-    assert after.best.config["width"] == 64
+    assert ([width for width, _ in noted()[-3:]], after.best.config["width"]) == ([64, 64, 64], 64)
     # Around the best of the scales before, whose trials are known and are not trained again.
     assert not tried & set(after.trials["lr"])
     assert all(1e-3 < lr < 0.1 for lr in after.trials["lr"])
@@ -184,29 +175,22 @@ def test_a_study_is_extended_to_another_scale(ladder):
     assert "from another study" in (last.folder / "report.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({}, "needs a new scale, given scale 1 of plain"),
-        ({"lr": 0.1}, "lr: cannot be changed, because it is searched at every scale"),
-        ({"width": 64}, "strategy.costs"),
-        ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
-        ({"width": 64, "study.seed": 3}, "study.seed: would make new scores incomparable"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "says"), [
+    ({}, "needs a new scale, given scale 1 of plain"),
+    ({"lr": 0.1}, "lr: cannot be changed, because it is searched at every scale"),
+    ({"width": 64}, "strategy.costs"),
+    ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
+    ({"width": 64, "study.seed": 3}, "study.seed: would make new scores incomparable"),
+])  # fmt: skip
 def test_a_study_is_not_extended_to_what_is_no_larger_scale(plain, changes, says):
     studies = {path.name for path in plain.folder.parent.iterdir()}
-    with pytest.raises(hpo.HpoError, match=says):
-        plain.extend(changes, climb=True, progress=False)
+    refuses(says, plain.extend, changes, climb=True, progress=False)
     for what, arguments in {"best": {"best": 2}, "trial": {"trials": [1]}}.items():
-        with pytest.raises(hpo.HpoError, match=f"{what}: has no effect"):
-            plain.extend({"width": 64}, climb=True, progress=False, **arguments)
+        refuses(f"{what}: has no effect", plain.extend, {"width": 64}, climb=True, progress=False, **arguments)
     assert {path.name for path in plain.folder.parent.iterdir()} == studies
 
 
 def test_trials_of_other_scales_are_not_taken_for_those_of_this_study(ladder):
     changes = {"scales": WIDTHS[1:], "strategy": LADDER | {"costs": [1, 2]}, "settings": {"study.imports": "ladder"}}
-    with pytest.raises(hpo.HpoError, match=r"scales: must begin with the scales of the imported"):
-        climbed(name="other", **changes)
-    with pytest.raises(hpo.HpoError, match=r"was made with width=4, and scale 1 has 8"):
-        climbed(name="third", settings={"study.imports": "plain"})
+    refuses(r"scales: must begin with the scales of the imported", climbed, name="other", **changes)
+    refuses(r"was made with width=4, and scale 1 has 8", climbed, name="third", settings={"study.imports": "plain"})

@@ -14,7 +14,7 @@ from hpo.study.preparing.preparation import known_study
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import point_of, read_rows
 from tests.hpo.cli.commands import hpo as command
-from tests.hpo.commands.searched import found, note, noted, score
+from tests.hpo.commands.searched import found, note, noted, refuses, score
 
 
 def test_a_function_of_a_configuration_is_searched():
@@ -25,8 +25,7 @@ def test_a_function_of_a_configuration_is_searched():
     assert all(isinstance(layers, int) for layers in study.trials["net.layers"])
     assert f"{study.best.score:.4g}" in study._repr_html_()
     assert (repr(study), study.best.model_dir) == ("hpo.load('runs/score')", None)
-    with pytest.raises(hpo.HpoError, match="figure: must be one of"):
-        study.plot("best")
+    refuses("figure: must be one of", study.plot, "best")
 
 
 @pytest.mark.slow
@@ -58,36 +57,31 @@ def test_optional_functions_are_given_by_a_decorator():
 
     study = found(train, settings={"split.folds": 2, "split.test_fraction": 0.2})
     assert study.test(with_default=False) == {"score": 4.0, "model": study.best.config["lr"]}
-    with pytest.raises(hpo.HpoError, match="was scored before"):
-        study.test()
-    with pytest.raises(hpo.HpoError, match="there is no optional function 'run_tests'; did you mean 'run_test'"):
-        hpo.objective(run_tests=scored)
+    refuses("was scored before", study.test)
+    refuses("there is no optional function 'run_tests'; did you mean 'run_test'", hpo.objective, run_tests=scored)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"space": None}, "space: is missing"),
-        ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
-        ({"settings": {"dispatch": {"name": "local"}}}, "settings: dispatch must be one of"),
-        ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
-        ({"metric": {"a": "max", "b": "minimize"}, "direction": None}, "metric.a: must be 'maximize' or 'minimize'"),
-        ({"limits": {"memory": "8 GB"}}, "limits.memory: must be a number"),
-        ({"space": [1, 2]}, "space: must be a dict, given a list"),
-        ({"space": {1: [1, 2]}}, "space: must have strings as keys, given 1; write '1'"),
-        ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
-        ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
-        ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
-        ({"strategy": 3}, "strategy: must be a name, or a dict with `name` and settings, given 3"),
-        ({"objective": 3}, "must be a function"),
-        ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
-        ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
-        ({"choose": {"a": 1}}, "choose: must name metrics of the study"),
-        ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
-        ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: have no effect with a"),
-        ({"strategy": "cma_es", "space": {"x": (0, 1)}, "limits": {"memory": 3}}, "limits={'memory': 3.0}; choose"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [
+    ({"space": None}, "space: is missing"),
+    ({"direction": None}, "direction: is missing; give 'maximize' or 'minimize'"),
+    ({"settings": {"dispatch": {"name": "local"}}}, "settings: dispatch must be one of"),
+    ({"settings": {"study.lane": 3}}, "there is no 'study.lane'; did you mean 'study.lanes'"),
+    ({"metric": {"a": "max", "b": "minimize"}, "direction": None}, "metric.a: must be 'maximize' or 'minimize'"),
+    ({"limits": {"memory": "8 GB"}}, "limits.memory: must be a number"),
+    ({"space": [1, 2]}, "space: must be a dict, given a list"),
+    ({"space": {1: [1, 2]}}, "space: must have strings as keys, given 1; write '1'"),
+    ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
+    ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
+    ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
+    ({"strategy": 3}, "strategy: must be a name, or a dict with `name` and settings, given 3"),
+    ({"objective": 3}, "must be a function"),
+    ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
+    ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
+    ({"choose": {"a": 1}}, "choose: must name metrics of the study"),
+    ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
+    ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: have no effect with a"),
+    ({"strategy": "cma_es", "space": {"x": (0, 1)}, "limits": {"memory": 3}}, "limits={'memory': 3.0}; choose"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(arguments, says):
     with pytest.raises(hpo.HpoError) as refusal:
         found(arguments.pop("objective", score), **arguments)
@@ -108,8 +102,7 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
 
     partial = functools.partial(lambda inner, config: 1, lock)
     for objective, name in ((train, "`lock`"), (helped, "`lock`"), (partial, r"`objective.args\[0\]`")):
-        with pytest.raises(hpo.HpoError, match=f"cannot be sent to workers: it uses {name}, a lock; create this in"):
-            found(objective)
+        refuses(f"cannot be sent to workers: it uses {name}, a lock; create this in", found, objective)
 
 
 # Several metrics within limits: front, best, and another choice.
@@ -147,7 +140,6 @@ def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is
     assert list(front.number[front.is_chosen]) == [best.number] == [front.number[0]]
     assert best.scores == measured(best.point) == {name: front[name][0] for name in ("accuracy", "size", "memory")}
     assert list(front.columns) == ["number", "is_chosen", "accuracy", "size", "memory", "a", "b"]
-
     smallest = study.choose({"size": 1.0})
     assert smallest.scores["size"] == front["size"].min()
     assert (study.best.number, changed_choices("measured")) == (best.number, [])
@@ -155,8 +147,7 @@ def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is
     assert command(capsys, "resume", "measured", "study.choose=knee")[0] == 0
     changes = [(each.before, each.after, each.trials, each.is_test_open) for each in changed_choices("measured")]
     assert changes == [("first_within_limits", {"size": 1.0}, 15, False), ({"size": 1.0}, "knee", 15, False)]
-    with pytest.raises(hpo.HpoError, match=r"must name metrics of the study \(accuracy, size\), given memory"):
-        study.choose({"memory": 1.0})
+    refuses(r"must name metrics of the study \(accuracy, size\), given memory", study.choose, {"memory": 1.0})
 
 
 def test_no_column_is_lost_to_another_of_its_name():
