@@ -1,12 +1,17 @@
-"""Budgets and the rule of the winner on the command line: given, reported, changed."""
+"""Budgets, the rule of the winner, lanes, order and cost on the command line: given, said, changed and refused."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.hpo.cli.commands import hpo, refused, searched
-from tests.studies import dispatch_section, rows, toy_config
+import hpo as toolkit
+from hpo.show.terminal import Terminal
+from hpo.workers.dispatch.dispatcher import Gpus
+from tests.hpo.cli.commands import QUICK, hpo, refused, searched
+from tests.studies import dispatch_section, prepared, rows, toy_config
 
 
 def tree(strategy="evolutionary", objective="toys:score", dispatch=None, **study):
@@ -63,3 +68,95 @@ def test_the_cheapest_within_one_standard_error_wins_if_configured(capsys):
     found, best = report(), max(rows(Path("runs/toy/trials.csv")), key=lambda row: float(row["score"]))
     assert found["chosen_by"].startswith("the lowest cost among the trials within one standard error")
     assert found["winner"]["point"]["toy.width"] < int(best["toy.width"])
+
+
+TREE = toy_config("evolutionary", trials=12)
+
+
+def simulated(workers, **changes):
+    dispatch = dispatch_section("simulated", workers=workers).model_dump()
+    return TREE | {"study": TREE["study"] | changes, "dispatch": dispatch}
+
+
+@pytest.mark.parametrize(("workers", "lanes", "words"), [
+    (4, 4, "4 lanes, 4 workers (study.lanes=6 in a new study would keep them busier)\n"),
+    (2, 4, "4 lanes, 2 workers\n"),
+    (1, 1, "1 lane, 1 worker\n"),
+    (20, 4, "13 trainings in total: 7 of 20 workers will be idle\n"),
+    (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 in a new study would keep all busy\n"),
+])  # fmt: skip
+def test_the_terminal_says_how_lanes_and_workers_fit(capsys, tmp_path, workers, lanes, words):
+    Terminal().show_workers(prepared(tmp_path, simulated(workers, lanes=lanes, trials=13)), workers, Gpus())
+    assert words in capsys.readouterr().out
+
+
+def test_other_lanes_on_resume_are_refused(capsys):
+    searched(capsys, TREE)
+    before = rows(Path("runs/toy/trials.csv"))
+    assert "study.lanes was 4 and is now 9" in refused(capsys, "resume", "toy", "study.lanes=9", "study.trials=20")
+    assert "study.order was 'clock' and is now 'free'" in refused(capsys, "resume", "toy", "study.order=free")
+    assert rows(Path("runs/toy/trials.csv")) == before
+
+
+@pytest.mark.slow
+def test_a_search_of_free_order_on_simulated_workers_is_replayed_in_one_process_from_what_it_knew(capsys):
+    searched(capsys, simulated(3, order="free"))
+    learned = [row["learned"] for row in rows(Path("runs/toy/trials.csv"))]
+    code, out, _ = hpo(capsys, "search", "--replay", "toy", "dispatch=local", "track=none")
+    assert (code, "replayed: all 12 trials" in out, "would try other points" in out) == (0, True, True), out
+    assert [row["learned"] for row in rows(Path("runs/toy-replay/trials.csv"))] == learned
+
+
+COSTS = """
+costs = iter([1.0, 1.0, {costs}])
+
+def score(task):
+    {body}
+    return 1.0
+
+def describe_cost(config):
+    return {returned}
+"""
+
+
+def with_objective(costs="1.0", body="pass", returned="next(costs)"):
+    """Return a study whose objective is a module of its own, since modules are imported once."""
+    sys.modules.pop("costly", None)
+    Path("costly.py").write_text(COSTS.format(costs=costs, body=body, returned=returned))
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config("random", trials=3, objective="costly:score")))
+    return "search", "--config", "toy.yaml"
+
+
+@pytest.mark.parametrize("cost", ["0", "-1.0", "float('nan')", "float('inf')", "'much'"])
+def test_a_cost_that_no_clock_can_count_is_refused_with_its_trial(capsys, cost):
+    line = refused(capsys, *with_objective(cost))
+    assert ("trial 1: costly" in line, "describe_cost must return a finite number above 0" in line) == (True, True)
+
+
+UNITS = {
+    "yield {'units': 3}; yield {'units': 3.5}": "at least 1 with every report, given 3.5 after 3",
+    "yield {'units': 'all'}": "given 'all' after 0",
+    "yield {'units': 4}; return {'score': 1.0, 'units': 2}": "end of the training must be at least 4, given 2",
+}
+
+
+@pytest.mark.parametrize("body", UNITS)
+def test_units_that_shrink_are_a_failure_that_says_so(capsys, body):
+    code, out, _ = hpo(capsys, *with_objective(body=body, returned="1.0"))
+    assert (code, UNITS[body] in out) == (1, True), out
+
+
+@pytest.mark.slow
+def test_a_point_that_the_objective_refuses_is_a_failed_trial_and_not_the_end(capsys):
+    """Its cost cannot be described either."""
+    space = ["space=none", "+space.model.d_model=[16,24]", "+space.model.num_heads=[4,3]", "model.num_heads=4"]
+    quick = [text for text in QUICK if not text.startswith(("space", "~space", "model.d_model", "study.trials"))]
+    code, out, err = hpo(capsys, "search", *quick, *space, "strategy=grid", "study.trials=4", "split.folds=1")
+    assert (code, "4 trials, 1 failed" in out, "num_heads" in out) == (0, True, True), out + err
+
+
+def test_simulated_time_continues_where_a_search_has_ended(capsys):
+    searched(capsys, simulated(2, trials=3))
+    assert hpo(capsys, "resume", "toy", "study.trials=6")[0] == 0
+    table = toolkit.load("toy").trials
+    assert table["started"][3:].min() >= table["ended"][:3].max() > 0

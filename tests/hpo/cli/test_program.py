@@ -1,23 +1,27 @@
-"""`hpo` as a program of its own, inside another program, and `hpo train`, which trains an objective once."""
+"""`hpo` as a program of its own or inside another one, `hpo train`, and `hpo new` with the page of its contract."""
 
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections import deque
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
+import hpo as toolkit
 from hpo import __version__
 from hpo.cli.main import main
 from hpo.session.stopping import Stopped, Stopping
+from hpo.workers.objective.objective import Objective
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 from tests.faults.driver import LOCAL
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import environment, shipped
+from tests.studies import REPOSITORY, environment, shipped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LEAVES_A_THREAD = """
@@ -150,3 +154,45 @@ def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "raised Stopped (2,)"), done.stderr
     assert "continue with: hpo resume toy" in done.stderr
+
+
+FILES = [Path("forest.py"), Path("my_conf/study/forest.yaml")]
+
+
+def test_it_writes_two_files_names_what_comes_next_and_overwrites_nothing(capsys):
+    FILES[1].parent.mkdir(parents=True)
+    FILES[1].write_text("mine")
+    assert "my_conf/study/forest.yaml: exists already" in refused(capsys, "new", "forest")
+    assert (FILES[0].exists(), FILES[1].read_text()) == (False, "mine")
+    FILES[1].unlink()
+    assert main(["new", "forest"]) == 0
+    next_line = "next:   hpo search --config-dir my_conf study=forest"
+    assert capsys.readouterr().out.splitlines() == ["wrote forest.py and my_conf/study/forest.yaml", next_line]
+    assert not any("NAME" in file.read_text() for file in FILES)
+    with pytest.raises(toolkit.HpoError, match="exists already"):
+        toolkit.new("forest")
+    assert toolkit.new("meadow").files[0] == Path("meadow.py")
+
+
+@pytest.mark.parametrize("name", ["3x", "a-b", "class", "model", "hpo", "", "../x", "größe", "numpy", "json"])
+def test_a_name_that_no_module_can_have_or_another_has_is_refused(name, capsys):
+    says = refused(capsys, "new", name)
+    assert says.startswith(("error: name: must be the name of a ", f"error: name: a module '{name}' exists already"))
+    assert list(Path().iterdir()) == []
+
+
+def named(heading):
+    """Return the names in the first column of a section's table."""
+    page = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()
+    section = page.partition(f"## {heading}")[2].partition("\n## ")[0]
+    return {
+        name.lower() for cell in re.findall(r"^\| (`.*?) \|", section, re.M) for name in re.findall(r"`(\w+)", cell)
+    }
+
+
+def test_the_page_has_every_key_of_a_task_and_every_optional_function():
+    payload = Payload("a:b", {}, "loss", test=[0], curves=[])
+    assert named("What `trial` and `task` have") == payload.task({}).keys() - {"objective"}
+    # Only the toolkit's own modules have `code_keys`, `code_files` and REVISION.
+    own = {"path", "run_fold", "pickled", "code_keys", "code_files", "revision"}
+    assert named("What else") == {field.name for field in fields(Objective)} - own

@@ -1,4 +1,4 @@
-"""`hpo reproduce`: the recorded numbers again, from a folder alone; what changed since is said or refused.
+"""`hpo reproduce` and `hpo search --replay`: the recorded numbers again; what changed since is said or refused.
 
 What a report says is what a reproduction checks: every number that its trainings give, and the rest is named.
 """
@@ -13,8 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hpo.cli.main import main
 from hpo.commands.replay import replay_of
+from hpo.engine.strategies.evolutionary import Evolutionary
 from hpo.errors import StudyError
 from hpo.report import reproduced
 from hpo.study.files.folder import StudyFolder
@@ -23,8 +26,8 @@ from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.replay import compare_trials
 from hpo.trials.table import read_rows
 from tests import tracked
-from tests.hpo.cli.commands import TABLE, TABLE_DATA, change_row, hpo, refused, searched
-from tests.studies import STRATEGIES, prepared, run_toy, toy_config
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, change_row, hpo, printed, refused, searched
+from tests.studies import STRATEGIES, prepared, rows, run_toy, toy_config
 
 GOAL = {
     "metrics": {"score": "maximize", "size": "minimize"},
@@ -363,3 +366,79 @@ def test_a_replay_takes_the_goal_and_compares_all_metrics(several):
     # What follows from the scores is not compared beside them.
     change_row(Path("runs/other/trials.csv"), 1, size="7.5", is_on_front="False", excess="1")
     assert compare_trials(asked, Path("runs/other/trials.csv")) == (5, {1: ["size"]})
+
+
+TREE = toy_config("evolutionary", trials=9)
+ARGUMENTS = ("search", "--replay", "toy", "track=none")
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    with contextlib.chdir(folder):
+        Path("toy.yaml").write_text(yaml.safe_dump(TREE))
+        assert main(["search", "--config", "toy.yaml"]) == 0
+    return folder
+
+
+@pytest.fixture
+def toy(evolved):
+    """Put a copy of a finished study into the working directory, and return its folder."""
+    shutil.copytree(evolved / "runs", "runs")
+    return Path("runs/toy")
+
+
+@pytest.mark.slow
+def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys, toy):
+    # Where it runs may be chosen, and another revision is said.
+    report = json.loads((toy / "report.json").read_text())
+    report["study"]["code"]["revisions"]["strategy evolutionary"] = 7
+    (toy / "report.json").write_text(json.dumps(report))
+    code, out, err = hpo(capsys, *ARGUMENTS, "dispatch=simulated", "dispatch.workers=3")
+    assert f"code: revision of strategy evolutionary was 7 and is now {Evolutionary.REVISION}" in err
+    assert (code, f"replayed: all 9 trials are the same as in {toy / 'trials.csv'}" in out) == (0, True)
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, "runs/toy-replay exists: only missing trials" in out) == (0, True)
+    replayed, _ = printed(capsys, *ARGUMENTS, "dispatch=local")
+    assert replayed["replay"] == {"of": str(toy.absolute()), "trials": 9, "tolerance": 0, "differing": {}}
+    for more in (["strategy=grid"], ["--config", "toy.yaml"]):
+        refused(capsys, *ARGUMENTS, *more)
+
+
+@pytest.mark.slow
+def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys, toy):
+    change_row(toy / "trials.csv", 3, state="failed")
+    code, _, err = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, "trials.csv: differs from the file that the report was written with" in err) == (2, True)
+    (toy / "report.json").unlink()
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert code == 1
+    assert "trial 3 differs in state" in out
+    assert "not replayed: 1 of 9" in out
+
+
+@pytest.mark.slow
+def test_the_trials_that_a_published_search_imported_go_with_it(capsys, toy):
+    toy.rename("runs/first")
+    searched(capsys, TREE | {"study": TREE["study"] | {"imports": "first", "seed": 7}})
+    assert hpo(capsys, "report", "toy", "--publish")[0] == 0
+    shutil.rmtree("runs")
+    code, out, _ = hpo(capsys, "search", "--replay", "studies/toy", "dispatch=local", "track=none")
+    assert (code, "replayed: all 9 trials" in out) == (0, True), out
+    assert "9 of 9 finished trials of studies/toy/imports.csv are used" in out
+
+
+@pytest.mark.slow
+def test_on_another_machine_scores_may_differ_a_little_and_points_not_at_all(capsys, toy):
+    path, place = toy / "trials.csv", toy / "environment.json"
+    (toy / "report.json").unlink()
+    place.write_text(json.dumps({**json.loads(place.read_text()), "processor": "another"}))
+    third, fourth = (float(row["score"]) for row in rows(path)[3:5])
+    change_row(path, 3, score=str(third * 1.01))
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, "what changed: processor: was another" in out) == (0, True)
+    assert "required: scores within 2.0%" in out
+    change_row(path, 4, score=str(fourth * 1.03))
+    change_row(path, 5, **{"toy.width": "77"})
+    code, out, _ = hpo(capsys, *ARGUMENTS, "dispatch=local")
+    assert (code, "trial 4 differs in score" in out, "trial 5 differs in toy.width" in out) == (1, True, True), out
