@@ -34,23 +34,19 @@ def own(text, *words):
 
 
 def texts(content, *words, name="data.csv", options=()):
-    """A file of labelled texts."""
     return ["data=text_classification", f"data.path={name}", *options], *words, {name: content}
 
 
 def splits(train, validation, *words):
-    """A file for each split."""
     arguments = ["data=text_classification", "data.train=a.csv", "data.validation=b.csv", "data.test=c.csv"]
     return arguments, *words, {"a.csv": train, "b.csv": validation, "c.csv": "text,label\nq,a\n"}
 
 
 def table(content, *words, options=()):
-    """A table of measured configurations."""
     return [*TABLE, *options], *words, {"table.csv": content}
 
 
 def curves(content, *words):
-    """Learning curves of a table."""
     return [*TABLE, "data.curves=c.jsonl", "data.curve=c"], *words, {"table.csv": SMALL, "c.jsonl": content}
 
 

@@ -66,7 +66,6 @@ def documented(title):
 
 
 def change_row(path, number, **cells):
-    """Write other cells into the row of a trial in a table of trials."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     table.loc[table["number"] == str(number), list(cells)] = list(cells.values())
     table.to_csv(path, index=False)

@@ -41,7 +41,6 @@ def snapshot():
 
 
 def refuses(capsys, case, *command):
-    """Run the command in a folder with the case's files, and fail where it does not refuse the case with its words."""
     arguments, *words = case
     before = create(words.pop() if isinstance(words[-1], dict) else {})
     err = refused(capsys, *command, *arguments)
@@ -176,7 +175,6 @@ def test_an_experiment_that_was_deleted_is_refused(capsys):
 
 
 def process(*arguments, stdout=subprocess.PIPE, **variables):
-    """Run the console script as a user does: its exit code, its output and its errors as bytes."""
     command = [sys.executable, "-m", "hpo.cli.main", *arguments]
     pipes = {"stdout": stdout, "stderr": subprocess.PIPE}
     done = subprocess.run(command, **pipes, env=environment() | variables, timeout=60, check=False)

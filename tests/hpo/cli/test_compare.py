@@ -1,6 +1,4 @@
-"""`hpo compare`: searches by several strategies with paired seeds, or existing studies, of which a sentence per pair says
-which is better, in the metric's own direction and unit.
-"""
+"""`hpo compare`: searches by strategies with paired seeds, and studies, of which a sentence per pair says the better."""
 
 import contextlib
 import csv
@@ -37,7 +35,6 @@ def table():
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """The folder in which the comparison was made."""
     folder = tmp_path_factory.mktemp("compared")
     with contextlib.chdir(folder):
         shutil.copy(TABLE, "table.csv")
@@ -47,12 +44,10 @@ def compared(tmp_path_factory):
 
 @pytest.fixture
 def made(compared):
-    """Put a copy of it into the working directory."""
     shutil.copytree(compared / "runs", "runs")
 
 
 def files():
-    """Return what the comparison's files hold."""
     return {path.name: path.read_bytes() for path in FOLDER.iterdir() if path.name != "driver.lock"}
 
 
@@ -241,10 +236,7 @@ BOTH = {"accuracy": "maximize", "size": "minimize"}
 
 
 def put(name, *trials, winner=0, parts=None, **study):
-    """Make a study with the kept one's data whose trials have these scores by fold, or these metrics.
-
-    It has no record, as one that was published: its table is read.
-    """
+    """Make a study without a record, as one that was published, whose trials have these scores by fold or metrics."""
     folder = Path("runs", name)
     shutil.copytree(KEPT, folder)
     for path in folder.glob("study.db*"):

@@ -33,7 +33,6 @@ def here(monkeypatch, tmp_path):
 
 
 def answered(capsys, *words):
-    """Return the words that fish is offered; in bash the same."""
     code, out, err = hpo(capsys, "--complete", "fish", *words)
     assert (code, err) == (0, "")
     offered = [line.partition("\t")[0] for line in out.splitlines()]

@@ -33,7 +33,6 @@ def run_fold(task):
 
 
 def config_file(**changes):
-    """Write a configuration of a toy study with two metrics; return the option that names it."""
     tree = toy_config(**{"trials": 3} | changes)
     tree["study"] |= {"metrics": {"score": "maximize", "parameters": "minimize"}, "metric": None, "direction": None}
     tree["report"] |= {"figures": False}

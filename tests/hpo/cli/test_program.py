@@ -182,7 +182,6 @@ def test_a_name_that_no_module_can_have_or_another_has_is_refused(name, capsys):
 
 
 def named(heading):
-    """Return the names in the first column of a section's table."""
     page = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()
     section = page.partition(f"## {heading}")[2].partition("\n## ")[0]
     return {

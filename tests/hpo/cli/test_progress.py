@@ -25,7 +25,6 @@ SEVERAL = STUDY.model_copy(
 
 
 def shown(section=STUDY, layout=None, history=None, **others):
-    """Return the progress of a study with this section and layout."""
     config, space = SimpleNamespace(study=section), SimpleNamespace(dimensions=())
     study = SimpleNamespace(config=config, counts="trials", layout=layout or TaskLayout(), space=space)
     return TerminalProgress(study, history or History(), **others)
@@ -43,7 +42,6 @@ def measured(number, accuracy, size, memory=1.0):
 
 
 def lines_of(capsys, trials, section=STUDY):
-    """Return the lines that are printed for finished trials, and the panel after them."""
     with shown(section) as progress:
         for trial in trials:
             progress.trial_finished(trial)

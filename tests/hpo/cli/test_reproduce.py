@@ -55,7 +55,6 @@ def both(tmp_path_factory):
 
 @pytest.fixture
 def study(both):
-    """Put copies of both into the working directory; return the folder of `made`."""
     shutil.copytree(both / "runs", "runs")
     return Path("runs/made")
 
@@ -65,7 +64,6 @@ def report_of(folder):
 
 
 def changed(folder, key, value):
-    """Change one value of the report; return it as a file of its own, too."""
     report = report_of(folder)
     put(report, key, value)
     for path in (folder / "report.json", Path("mailed.json")):
@@ -266,12 +264,10 @@ def test_no_number_of_a_report_is_silently_false(recorded):
 
 @pytest.fixture(scope="module")
 def recorded(both):
-    """Read the study once."""
     return replace(read_recorded(read_files(StudyFolder(both / "runs" / "made"))), is_same_study=True)
 
 
 def refuse(recorded, report):
-    """Return the study with another report, where that contradicts nothing."""
     reproduced.refuse_contradictions(report, recorded.study.config)
     edited = replace(recorded, files=replace(recorded.files, report=report))
     reproduced.refuse_other_study(edited)
@@ -316,7 +312,6 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
 
 @pytest.fixture
 def several(study):
-    """Return the folder of the study of two metrics and a limit, whose winner is trial 0."""
     return study.with_name("goals")
 
 
@@ -383,7 +378,6 @@ def evolved(tmp_path_factory):
 
 @pytest.fixture
 def toy(evolved):
-    """Put a copy of a finished study into the working directory, and return its folder."""
     shutil.copytree(evolved / "runs", "runs")
     return Path("runs/toy")
 

@@ -83,7 +83,6 @@ def runs(mine, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _width(monkeypatch):
-    """Let lines be 100 characters long, whatever terminal the tests run in."""
     monkeypatch.setenv("COLUMNS", "100")
 
 
@@ -100,14 +99,12 @@ def shown(capsys, *arguments):
 
 
 def said(lines, name):
-    """Return what stands next to a name."""
     place = [line.startswith(f"{name} ") for line in lines].index(True)
     more = next((n for n, line in enumerate(lines[place + 1 :]) if not line.startswith(" ")), len(lines))
     return "\n".join(line[12:] for line in lines[place : place + 1 + more])
 
 
 def has(lines, **parts):
-    """Return whether each of these parts stands next to its name."""
     return {name: part for name, part in parts.items() if part not in said(lines, name)} == {}
 
 

@@ -22,7 +22,6 @@ MODEL = Path("checkpoints/final")
 
 @pytest.fixture(scope="module")
 def finished_study(tmp_path_factory):
-    """The folder in which the quick study has ended; tests that change it work on a copy."""
     folder = tmp_path_factory.mktemp("finished")
     with contextlib.chdir(folder):
         assert main(["search", *QUICK]) == 0

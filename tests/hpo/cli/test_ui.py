@@ -109,7 +109,6 @@ def test_a_store_s_password_is_no_argument(capsys, served):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """Return a folder with two studies in one store."""
     folder = tmp_path_factory.mktemp("two")
     new_store(folder)
     with contextlib.chdir(folder):
@@ -206,7 +205,6 @@ def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
 
 
 def answer(port, password):
-    """Return the status with which the server answers, once it does."""
     url = f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/search?max_results=1"
     headers = {} if password is None else {"Authorization": f"Basic {b64encode(f'hpo:{password}'.encode()).decode()}"}
     deadline = time.monotonic() + 90

@@ -26,7 +26,6 @@ from tests.studies import REPOSITORY
 
 
 def table():
-    """Return a configuration that looks scores up."""
     path = REPOSITORY / "tests/tables/svm_digits.csv"
     words = ["data=table", f"data.path={path}", "data.metric=accuracy_*", "study.trials=8", "study.name=looked_up"]
     return hpo.compose(*words, "dispatch=local")
@@ -42,7 +41,6 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def study(made):
-    """Return a study of eight trials in the working directory."""
     shutil.copytree(made / "runs", "runs")
     return hpo.load("looked_up")
 

@@ -51,7 +51,6 @@ NO_TRAINER = ("data=none", "model=none", "training=none", "space=none", "study.m
 
 @pytest.fixture
 def forms(monkeypatch):
-    """The module in the working directory."""
     monkeypatch.syspath_prepend(str(Path.cwd()))
     Path("forms.py").write_text(TRAINER)
     yield importlib.import_module("forms")

@@ -30,7 +30,6 @@ FORMS = [frame(), X, [X, TWICE], (X, TWICE), {"x": X, "file": TWICE}]
 
 
 def xs(data):
-    """Return the number of each row, whatever the form."""
     if isinstance(data, pd.DataFrame | dict):
         data = data["x"]
     return np.asarray(data[0] if isinstance(data, list | tuple) else data)

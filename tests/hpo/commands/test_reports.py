@@ -225,7 +225,6 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def study(made):
-    """Return a copy of a study of two trials that has everything."""
     shutil.copytree(made / "runs", "runs")
     return hpo.load("notes")
 
