@@ -12,29 +12,14 @@ from tests.studies import REPOSITORY
 
 # A study of the digits that is over in seconds.
 QUICK = (
-    "dispatch=local",
-    "track=none",
-    "report.figures=false",
-    "training.epochs=2",
-    "training.warmup_fraction=0",
-    "model.num_layers=1",
-    "model.d_model=16",
-    "model.feed_forward_width=16",
-    "space.training.lr=[0.001,0.01]",
-    "~space.training.batch_size",
-    "~space.model",
-    "study.trials=2",
+    *("dispatch=local", "track=none", "report.figures=false", "training.epochs=2", "training.warmup_fraction=0"),
+    *("model.num_layers=1", "model.d_model=16", "model.feed_forward_width=16", "space.training.lr=[0.001,0.01]"),
+    *("~space.training.batch_size", "~space.model", "study.trials=2"),
 )
 # Measured scores of every point of a space, which a test copies to `table.csv` in its working directory.
 TABLE = REPOSITORY / "tests" / "tables" / "svm_digits.csv"
-TABLE_DATA = (
-    "data=table",
-    "data.path=table.csv",
-    "data.metric=accuracy_*",
-    "data.cost=seconds",
-    "dispatch=local",
-    "report.figures=false",
-)
+TABLE_DATA = ("data=table", "data.path=table.csv", "data.metric=accuracy_*", "data.cost=seconds")
+TABLE_DATA = (*TABLE_DATA, "dispatch=local", "report.figures=false")
 
 
 def hpo(capsys, *arguments):

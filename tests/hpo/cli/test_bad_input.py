@@ -78,10 +78,7 @@ def write(name, content):
 # The command, the words, and what was done to the finished study `made` before.
 OTHERS = {
     "a resume under another model": (["resume", "made", "model.d_model=8"], "model.d_model was 16 and is now 8"),
-    "a resume under another time": (
-        ["resume", "made", "study.trial_minutes=1"],
-        "study.trial_minutes was None and is ",
-    ),
+    "a resume under another time": (["resume", "made", "study.trial_minutes=1"], "study.trial_minutes was None and"),
     "a resume of broken YAML": (["resume", "made"], "config.yaml:2:1", "YAML", write("config.yaml", "a: [")),
     "a report of no study": (["report", "nothing"], "no 'nothing'", "there are made"),
     "a sync to a folder": (["sync", "made", "track.uri=file:./x"], "track.uri", "sqlite:///mlflow.db"),
@@ -115,11 +112,7 @@ OTHERS = {
     "a resume with fewer trials": (["resume", "made", "study.trials=0"], "study.trials", "given 0"),
     "a resume of an unknown key": (["resume", "made", "model.width=8"], "model.width", "no such key"),
     "a resume of half a study": (["resume", "made"], "is missing", write("config.yaml", "study: {name: x}")),
-    "a report of another shape": (
-        ["reproduce", "made"],
-        "'files'",
-        write("report.json", '{"format": 1, "files": [1]}'),
-    ),
+    "a report of another shape": (["reproduce", "made"], "'files'", write("report.json", '{"format":1,"files":[1]}')),
     "repeats that are a word": (["compare", "--strategies", "random,grid", "--repeats", "x"], "--repeats"),
     "an import from no file": (["import", "x", "--csv", "missing.csv"], "csv:", "missing.csv"),
     "an import from no folder": (["import", "x", "--ray", "missing", "--metric", "loss"], "ray:", "missing"),
@@ -127,11 +120,7 @@ OTHERS = {
     "no such input": (["predict", "made", "--input", "missing.txt"], "--input", "missing.txt"),
     "an input that is not UTF-8": (["predict", "made", "--input", "latin.txt"], "--input", "UTF-8"),
     "an input that is no row": (["predict", "made", "--input", "words.txt"], "rows of numbers"),
-    "an output that is a folder": (
-        ["predict", "made", "--input", "rows.txt", "--output", "runs"],
-        "output:",
-        "is a folder",
-    ),
+    "an output that is a folder": (["predict", "made", "--input", "rows.txt", "--output", "runs"], "is a folder"),
     "an output that is a device": (["predict", "made", "--input", "rows.txt", "--output", "/dev/null"], "is a device"),
     "data of no key": (["reproduce", "made", "data.pth=x"], "KEY=PATH: KEY must be one of data.path", "'data.pth=x'"),
     "a title of no report": (["report", "made", "title=x"], "must be report.KEY=TEXT, given 'title=x'"),

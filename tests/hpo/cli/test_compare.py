@@ -1,4 +1,4 @@
-"""`hpo compare`: searches by strategies with paired seeds, and studies, of which a sentence per pair says the better."""
+"""`hpo compare`: searches by strategies with paired seeds, and studies: a sentence per pair says which is better."""
 
 import contextlib
 import csv

@@ -68,13 +68,12 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
         monkeypatch.chdir(tmp_path / name)
         client = MlflowClient(new_store(tmp_path / name))
         experiments = ("0", client.create_experiment("b"))
-        first, other = (
-            client.create_run(place, tags={"hpo.study_id": place, "hpo.kind": "study"}) for place in experiments
-        )
+        tags = [{"hpo.study_id": place, "hpo.kind": "study"} for place in experiments]
+        runs = [client.create_run(*each).info for each in zip(experiments, (None, None), tags, strict=True)]
         here, there = (TrackedStudy(name, place, "score", "maximize") for place in experiments)
-        assert first.info.run_id in pages_of_study(STORE, here)[-1].address
+        assert runs[0].run_id in pages_of_study(STORE, here)[-1].address
         for says, call, *given in (
-            (r"the study of this run has no config\.yaml", download_study, other.info.run_id, STORE, tmp_path),
+            (r"the study of this run has no config\.yaml", download_study, runs[1].run_id, STORE, tmp_path),
             (f"'{name}' and '{name}' are in different experiments", pages_of_several, STORE, [here, there]),
             (f"'{name}' .*`hpo sync {name}", pages_of_study, STORE, replace(here, id="gone")),
         ):

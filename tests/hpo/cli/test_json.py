@@ -14,13 +14,7 @@ from tests.hpo.cli.commands import documented, hpo, printed
 from tests.studies import REPOSITORY, environment, toy_config
 
 # A fault of the command line, of a study, and of others' systems.
-FAULTS = {
-    "no such command": ["serach"],
-    "no such option": ["logs", "made", "--nope"],
-    "no such key": ["search", "model.num_layer=3"],
-    "no such study": ["logs", "nothing"],
-    "a storage of no kind": ["export", "made", "--optuna", "foo://x"],
-}
+FAULTS = ["serach", "logs made --nope", "search model.num_layer=3", "logs nothing", "export made --optuna foo://x"]
 PRINTS = """
 import os
 
@@ -42,10 +36,10 @@ def config_file(**changes):
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_a_fault_has_the_same_text_and_exit_code(capsys, study, case):
-    code, out, err = hpo(capsys, *FAULTS[case])
+    code, out, err = hpo(capsys, *case.split())
     assert (out, err.startswith("error: "), code) == ("", True, 2)
     text = err.removeprefix("error: ").removesuffix("\n")
-    assert printed(capsys, *FAULTS[case], code=code) == ({"error": text, "exit_code": code}, f"error: {text}\n")
+    assert printed(capsys, *case.split(), code=code) == ({"error": text, "exit_code": code}, f"error: {text}\n")
 
 
 def test_every_command_that_prints_json_is_on_the_page():
@@ -100,17 +94,15 @@ def test_a_dry_run_and_a_configuration_are_printed_and_nothing_is_created(capsys
 @pytest.mark.filterwarnings("ignore")
 def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
     Path("t.csv").write_text("lr,score\n0.1,1\n0.2,2\n")
-    given = {
-        "reproduce": ["made", "--folds", "0"],
-        "export": ["made", "--optuna", "sqlite:///o.db"],
-        "import": ["taken", "--csv", "t.csv", "--metric", "score"],
-        "new": ["forest"],
-        "cluster": ["slurm"],
-        "sync": ["made", "track.uri=sqlite:///mlflow.db"],
-        "add": ["made", "training.lr=0.001"],
-    }
-    for name, result in {name: printed(capsys, name, *words)[0] for name, words in given.items()}.items():
-        assert set(result) == documented(f"hpo {name}"), name
+    given = (
+        "reproduce made --folds 0",
+        "export made --optuna sqlite:///o.db",
+        "import taken --csv t.csv --metric score",
+    )
+    given += ("new forest", "cluster slurm", "sync made track.uri=sqlite:///mlflow.db")
+    given += ("add made training.lr=0.001",)
+    for words in given:
+        assert set(printed(capsys, *words.split())[0]) == documented(f"hpo {words.split()[0]}"), words
     assert printed(capsys, "show", "made")[0]["untried"] == 1, "the added point waits"
     tested, _ = printed(capsys, "test", "made", "--no-default")
     assert set(tested) == documented("A study") | {"evaluation"}

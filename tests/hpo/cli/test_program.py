@@ -183,10 +183,8 @@ def test_a_name_that_no_module_can_have_or_another_has_is_refused(name, capsys):
 
 def named(heading):
     page = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()
-    section = page.partition(f"## {heading}")[2].partition("\n## ")[0]
-    return {
-        name.lower() for cell in re.findall(r"^\| (`.*?) \|", section, re.M) for name in re.findall(r"`(\w+)", cell)
-    }
+    rows = re.findall(r"^\| (`.*?) \|", page.partition(f"## {heading}")[2].partition("\n## ")[0], re.MULTILINE)
+    return {name.lower() for name in re.findall(r"`(\w+)", " ".join(rows))}
 
 
 def test_the_page_has_every_key_of_a_task_and_every_optional_function():

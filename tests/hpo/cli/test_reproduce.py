@@ -34,8 +34,7 @@ GOAL = {
     "limits": {"size": 4.5},
     # All sizes are on the front; of those within the limit neither the best score nor the least size.
     "choose": {"best": "score", "within": {"size": 2.5}},
-    "finalists": 1,
-    "finalist_repeats": 1,
+    **{"finalists": 1, "finalist_repeats": 1},
 }
 FRESH = {"finalists": 2, "finalist_repeats": 1}
 

@@ -1,8 +1,9 @@
-"""What the commands do, from Python: a method of `Study` has the signature of its command."""
+"""What the commands do, from Python: a method of `Study` has the signature of its command; and the list of studies."""
 
 import contextlib
 import inspect
 import json
+import os
 import re
 import shutil
 import sys
@@ -18,10 +19,15 @@ from hpo.cli.main import FUNCTIONS, function_of, main
 from hpo.commands.arguments import write_output
 from hpo.commands.evaluation import Evaluation
 from hpo.commands.remove import remove
+from hpo.commands.show import FIELDS, studies
 from hpo.commands.study import Study
+from hpo.config.documents import json_line
 from hpo.study.files.folder import StudyFolder
-from tests.hpo.cli.commands import change_row
+from hpo.study.files.status import read_status
+from tests.hpo.cli.commands import change_row, printed, refused
+from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import HERE, found, refuses
+from tests.hpo.study.test_status import KEPT
 from tests.studies import REPOSITORY
 
 
@@ -72,7 +78,7 @@ FAILS = ("objective=toys:raises", "data=none", "model=none", "training=none", "s
 
 def test_what_the_commands_refuse_is_refused_from_python(study):
     Path("old.csv").write_text("score,lr\n1.0,0.1\n")
-    for refused, says in (
+    for call, says in (
         (lambda: study.extend({"data.pth": "x"}), "changes: there is no 'data.pth'; did you mean 'data.path'"),
         (lambda: study.resume(9, name="copy", progress="quiet"), "progress: must be auto, json, none, True or False"),
         (lambda: study.reproduce(tolerance=-1), "tolerance: must be at least 0 and below 1, given -1"),
@@ -92,7 +98,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: Evaluation(study, {}, Path(), None).front, "to score the whole front, test with `front=True`"),
         (lambda: write_output(Path("no/x"), ""), "output: 'no/x' cannot be written: No such file or directory"),
     ):
-        refuses(re.escape(says), refused)
+        refuses(re.escape(says), call)
     assert not Path("runs/old").exists()
 
 
@@ -108,10 +114,7 @@ def test_what_another_process_did_to_a_study_is_said(monkeypatch, study):
     monkeypatch.setattr("hpo.commands.remove.delete_study", lambda *_: hpo.load("nobody"))
     refuses("; the study's folder is unchanged; to remove only the folder, ", lambda: remove(["looked_up"], yes=True))
     folder.described_path.rename("described")
-    refuses(
-        re.escape("runs/looked_up/described.json: is missing; restore the file"),
-        lambda: study.export("sqlite:///there.db"),
-    )
+    refuses("runs/looked_up/described.json: is missing; restore the file", study.export, "sqlite:///there.db")
     Path("described").rename(folder.described_path)
     (study.folder / "report.json").unlink()
     change_row(folder.trials_path, 0, state="running")
@@ -188,3 +191,140 @@ def test_figures_are_left_out_drawn_on_request_and_added_again(study):
     assert "best-so-far" not in study.report(figures=False).page.read_text()
     assert "best-so-far" in study.report(figures=True).page.read_text()
     assert (study.folder / "trials.csv").read_bytes() == trials
+
+
+PUBLISHED = REPOSITORY / "studies"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Return a folder with studies of every state but running, and with folders that are no studies."""
+    runs = tmp_path / "runs"
+    same = {"format": 1, "state": "ended", "metrics": {"loss": "minimize"}, "budget": 4, "best": 0, "done": 4}
+    for place, name in enumerate(("clock", "folds", "halving")):
+        shutil.copytree(KEPT, runs / name)
+        values = same | {"name": name, "strategy": name, "begun": 1e9 + place, "trials": {"complete": 4}}
+        failed = {"state": "failed", "error": "no memory\x1b[31m", "scores": {}}
+        values |= failed if name == "folds" else {"scores": {"loss": 0.5 - place / 10}}
+        (runs / name / "status.json").write_text(json.dumps(values))
+        # Nothing reads them.
+        (runs / name / "study.db").write_bytes(b"no database")
+        (runs / name / "config.yaml").write_text("no: study")
+    (runs / "compare-a").mkdir()
+    (runs / "a file").touch()
+    shutil.copytree(KEPT, runs / "foreign")
+    (runs / "foreign/status.json").write_text("hello")
+    (runs / "link").symlink_to(runs / "clock")
+    os.utime(runs / "foreign", (1e8, 1e8))
+    return runs
+
+
+def names(*arguments, **options):
+    return [view.study for view in studies(*arguments, **options).studies]
+
+
+def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
+    found = {view.study: view for view in studies(runs).studies}
+    states = {"link": "unreadable", "halving": "ended", "folds": "failed", "clock": "ended", "foreign": "unreadable"}
+    assert [(name, view.state) for name, view in found.items()] == [*states.items()]
+    assert "status.json" in found["foreign"].error
+    assert "is a link" in found["link"].error
+    assert found["halving"].size == sum(path.stat().st_size for path in (runs / "halving").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(("where", "expected"), [
+    ("strategy!=halving and state!=unreadable", ["folds", "clock"]),
+    ("score<0.4", ["halving"]),
+    ("score=none and not state=unreadable", ["folds"]),
+    ("date>=2001 and date<2002", ["halving", "folds", "clock"]),
+    ("error~memory", ["folds"]),
+    ("not score<0.4", ["link", "folds", "clock", "foreign"]),
+    ("(name~c or name='halving') and score!=none", ["halving", "clock"]),
+    ("date<2001-09-08 or date>'2100-01-01 10:00'", ["foreign"]),
+    ("name=clock or name=folds and score<0", ["clock"]),
+    ("not name=clock and name=clock or score<0.4", ["halving"]),
+])  # fmt: skip
+def test_conditions(runs, where, expected):
+    assert names(runs, where=where) == expected
+
+
+def test_a_field_sorts_and_studies_without_a_value_come_last(runs):
+    assert names(runs, sort="score")[:2] == ["halving", "clock"]
+    assert names(runs, sort="-score")[:2] == ["clock", "halving"]
+    assert set(names(runs, sort="-score")[2:]) == {"link", "folds", "foreign"}
+    assert names(runs, sort="-name") == sorted(names(runs), reverse=True)
+    refuses("sort: must be one of name", hpo.studies, sort="best_score")
+
+
+WRONG = {
+    "scor>0.9": "did you mean 'score'?",
+    "score~0.9": "the operator after score must be one of =, !=, <",
+    "score>x": "score must be a number, given 'x'",
+    "score>1 '": "cannot be read",
+    "score<1<2": "cannot be read, given 'score<1<2'",
+    "strategy>a": "the operator after strategy must be one of =, !=, ~",
+    "score>0.9 and": "FIELD OPERATOR VALUE",
+    "0.5<score": "must be one of name, state",
+    "state=end": "given 'end'; did you mean 'ended'?",
+    "date>yesterday": "date must be a time, such as 2026-11-27",
+    "": "FIELD OPERATOR VALUE",
+    "(" * 5000 + "score>1" + ")" * 5000: "FIELD OPERATOR VALUE",
+}
+
+
+@pytest.mark.parametrize("where", WRONG)
+def test_a_condition_that_cannot_be_read_is_refused(capsys, where):
+    assert WRONG[where] in refused(capsys, "list", "--where", where, is_silent=True)
+
+
+def test_one_is_found_by_its_tags(capsys, runs):
+    assert command(capsys, "note", "halving", "--tag", "phase=final", "--tag", "paper")[0] == 0
+    for where in ("tags~paper", "tags~'phase=final'", "tags!=none"):
+        assert names(runs, where=where) == ["halving"]
+
+
+def test_one_that_is_removed_meanwhile_is_left_out(runs, monkeypatch):
+    def removed(folder):
+        shutil.rmtree(runs / "folds", ignore_errors=True)
+        return read_status(folder)
+
+    monkeypatch.setattr("hpo.study.view.from_status.latest_status", removed)
+    assert "folds" not in names(runs)
+
+
+def test_a_running_one_says_by_which_process(runs):
+    with StudyFolder(runs / "clock").lock():
+        (clock,) = studies(runs, "name=clock").studies
+    assert (clock.state, clock.process.process, clock.process.host) == ("running", os.getpid(), os.uname().nodename)
+
+
+def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, runs):
+    code, out, err = command(capsys, "list", "--sort", "-score")
+    lines = out.splitlines()
+    assert (code, err, "\x1b" in out) == (0, "", False)
+    assert [line.split()[0] for line in lines[:3]] == ["study", "clock", "halving"]
+    assert any(line.startswith("folds: no memory") for line in lines)
+    (view,) = studies(Path("runs"), "score<0.4").studies
+    listed = {"in": str(runs), "studies": [json.loads(json_line(view.to_dict()))]}
+    assert printed(capsys, "list", "--where", "score<0.4")[0] == listed
+
+
+@pytest.mark.parametrize("width", [70, 200])
+def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    header, *lines = re.sub("\x1b.*?m", "", command(capsys, "list", "--in", str(PUBLISHED))[1]).splitlines()
+    assert len(lines) == len(studies(PUBLISHED).studies)
+    assert (max(map(len, lines)) <= width, "size" in header) == (True, width == 200)
+
+
+def test_where_there_is_none(capsys):
+    assert command(capsys, "list") == (0, "no study in runs; start one with `hpo search`\n", "")
+    assert "there is no folder nowhere" in refused(capsys, "list", "--in", "nowhere", is_silent=True)
+    assert ([*hpo.studies().table.columns], list(Path().iterdir())) == ([*FIELDS], [])
+
+
+def test_published_ones_are_listed_and_python_gets_a_table():
+    table = hpo.studies(PUBLISHED, where="name~digits", sort="name").table
+    assert list(table["name"]) == sorted(path.parent.name for path in PUBLISHED.glob("digits*/config.yaml"))
+    assert (set(table["state"]), set(table["date"].dt.year)) == ({"ended"}, {2026})

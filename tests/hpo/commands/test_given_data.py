@@ -155,9 +155,7 @@ def test_a_function_of_optunas_shape_and_one_of_a_module_get_the_rows(monkeypatc
         return trial.suggest_float("lr", 0.1, 1.0) + len(trial.data)
 
     assert found(shaped, space=None, data=frame(), trials=1, folds=2).trials["score"][0] > 36
-    Path("own_training.py").write_text(
-        "def train(config, trial):\n    return float(trial.data.iloc[trial.train].size)\n"
-    )
+    Path("own_training.py").write_text("def train(config, trial):\n    return trial.data.iloc[trial.train].size\n")
     monkeypatch.syspath_prepend(str(Path.cwd()))
     assert found("own_training:train", space=SPACE, data=frame(), trials=1, folds=2).trials["score"][0] == 18 * 3
 
