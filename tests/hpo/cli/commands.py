@@ -29,6 +29,13 @@ def hpo(capsys, *arguments):
     return code, captured.out, captured.err
 
 
+def prints(capsys, *arguments, code=0):
+    """Return what a command prints, which ends with this exit code."""
+    ended, out, err = hpo(capsys, *arguments)
+    assert ended == code, out + err
+    return out
+
+
 def searched(capsys, tree):
     """Run `hpo search` on a whole configuration, which has to succeed, and return the study's folder."""
     Path("toy.yaml").write_text(yaml.safe_dump(tree))

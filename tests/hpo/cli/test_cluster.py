@@ -17,7 +17,7 @@ import yaml
 from hpo.integrations.clusters import Job
 from hpo.workers.dispatch.ray.private import REACHED_FROM_OUTSIDE
 from tests.guard.sitecustomize import MINE
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import prints, refused
 from tests.studies import REPOSITORY, environment, rows
 
 ASKED = ("--nodes", "2", "--cpus", "1", "--memory", "4G", "study.name=big")
@@ -26,8 +26,7 @@ MIRRORED = ("space.training.lr={low: 1e-5, high: 1e-2, log: true}", "study.mirro
 
 
 def written(capsys, *arguments):
-    code, out, err = hpo(capsys, "cluster", *arguments)
-    assert code == 0, out + err
+    out = prints(capsys, "cluster", *arguments)
     return Path(out.partition("wrote ")[2].splitlines()[0]), out
 
 
@@ -177,6 +176,5 @@ def test_two_nodes_a_stop_before_the_time_is_over_and_the_same_trials(capsys, tm
     assert (code, "of 8 trials are saved" in text, "the script ended with 143" in text) == (0, True, True), text
     assert "2 workers" in text
     assert not list(Path().glob(".hpo-job-*"))
-    code, out, err = hpo(capsys, "search", *STUDY, "study.name=here", "dispatch=local")
-    assert code == 0, out + err
+    prints(capsys, "search", *STUDY, "study.name=here", "dispatch=local")
     assert rows(Path("runs/big/trials.csv")) == rows(Path("runs/here/trials.csv"))

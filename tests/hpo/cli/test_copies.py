@@ -14,7 +14,7 @@ from hpo.study.files.status import read_status
 from hpo.study.test_log import all_evaluations, write_evaluation
 from hpo.track.addresses import TrackedStudy, pages_of_several, pages_of_study
 from hpo.track.store import download_study
-from tests.hpo.cli.commands import hpo, printed, refused, searched
+from tests.hpo.cli.commands import hpo, printed, prints, refused, searched
 from tests.studies import rows, run_toy, toy_config
 from tests.tracked import new_store
 
@@ -39,8 +39,7 @@ def test_a_moved_or_copied_study_goes_on_and_its_test_evaluations_count_once(tmp
 @pytest.mark.slow
 def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
     searched(capsys, toy_config("evolutionary", trials=4))
-    code, out, err = hpo(capsys, "resume", "toy", "--as", "deeper", "study.trials=7")
-    assert code == 0, err
+    out = prints(capsys, "resume", "toy", "--as", "deeper", "study.trials=7")
     assert "study deeper: 7 trials" in out
     assert rows(Path("runs/deeper/trials.csv"))[:4] == rows(Path("runs/toy/trials.csv"))
     assert read_status(StudyFolder(Path("runs/toy"))).study_id != read_status(StudyFolder(Path("runs/deeper"))).study_id
@@ -87,8 +86,7 @@ def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys
     new_store(tmp_path)
     searched(capsys, toy_config(trials=3))
     hpo(capsys, "note", "toy", "odd", "--tag", "phase=final")
-    code, out, err = hpo(capsys, "sync", "toy")
-    assert (code, f"3 trials are in {STORE}" in out) == (0, True), out + err
+    assert f"3 trials are in {STORE}" in prints(capsys, "sync", "toy")
     client = MlflowClient(f"sqlite:///{Path('mlflow.db').absolute()}")
     (experiment,) = client.search_experiments(filter_string="name = 'tests'")
 
@@ -101,17 +99,14 @@ def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys
         client.delete_run(run.info.run_id)
     assert (hpo(capsys, "sync", "toy")[:2], len(runs("trial"))) == ((0, f"3 trials are in {STORE}\n"), 3)
     shutil.copytree("runs/toy", "runs/copy")
-    code, out, err = hpo(capsys, "resume", "copy", "study.trials=4", "track=mlflow")
-    assert code == 0, out + err
+    out = prints(capsys, "resume", "copy", "study.trials=4", "track=mlflow")
     assert "runs/copy is a copy of study 'toy'" in out
     assert "hpo resume runs/copy --as NEW" in out
-    code, out, _ = hpo(capsys, "sync", "toy")
-    assert (code, f"{STORE} has 4 trials of this study" in out) == (1, True), out
+    assert f"{STORE} has 4 trials of this study" in prints(capsys, "sync", "toy", code=1)
     shutil.rmtree("runs/copy")
     monkeypatch.setattr("hpo.track.projection.send_study", lambda *_: False)
     with pytest.raises(TrackError, match="study 'toy': 3 trials could not be sent to"):
         toolkit.load("toy").sync()
-    code, out, _ = hpo(capsys, "remove", "toy")
-    assert (code, "its runs in MLflow" in out) == (2, True), out
+    assert "its runs in MLflow" in prints(capsys, "remove", "toy", code=2)
     assert printed(capsys, "remove", "toy", "--yes")[0]["removed"][0]["runs"] == 5
     assert [*runs("trial"), *runs("study")] == []

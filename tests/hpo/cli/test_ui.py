@@ -22,7 +22,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.track.servers import guarded, running
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import hpo, prints, refused
 from tests.studies import toy_config
 from tests.tracked import new_store, run, tracked_study
 
@@ -126,8 +126,7 @@ def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, tw
     runs = f"http://127.0.0.1:5000/#/experiments/{experiment.experiment_id}/runs"
 
     def pages(*arguments):
-        code, out, _ = hpo(capsys, "ui", *arguments, "--no-browser")
-        assert code == 0
+        out = prints(capsys, "ui", *arguments, "--no-browser")
         return {what.rstrip(": "): f"http{rest}" for what, _, rest in (x.rpartition("http") for x in out.splitlines())}
 
     assert pages()[""] == f"{runs}?workflowType=machine_learning&viewStateShareKey=hpo-studies"
