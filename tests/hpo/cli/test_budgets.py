@@ -80,8 +80,7 @@ def simulated(workers, **changes):
 
 @pytest.mark.parametrize(("workers", "lanes", "words"), [
     (4, 4, "4 lanes, 4 workers (study.lanes=6 in a new study would keep them busier)\n"),
-    (2, 4, "4 lanes, 2 workers\n"),
-    (1, 1, "1 lane, 1 worker\n"),
+    (2, 4, "4 lanes, 2 workers\n"), (1, 1, "1 lane, 1 worker\n"),
     (20, 4, "13 trainings in total: 7 of 20 workers will be idle\n"),
     (8, 4, "4 lanes, 8 workers: 4 will be idle; study.lanes=12 in a new study would keep all busy\n"),
 ])  # fmt: skip

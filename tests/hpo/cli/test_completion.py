@@ -43,17 +43,12 @@ def answered(capsys, *words):
 
 
 @pytest.mark.parametrize(("words", "expected"), [
-    (["wat"], ["watch"]),
-    (["--v"], ["--version"]),
-    (["--install-completion", "f"], ["fish"]),
-    (["no-such-command", ""], []),
-    (["show", ""], ["digits", "digits_two"]),
-    (["show", "--trial", ""], []),
+    (["wat"], ["watch"]), (["--v"], ["--version"]),
+    (["--install-completion", "f"], ["fish"]), (["no-such-command", ""], []),
+    (["show", ""], ["digits", "digits_two"]), (["show", "--trial", ""], []),
     (["compare", "digits_"], ["digits_two"]),
-    (["search", "data/metrics=def"], ["data/metrics=default"]),
-    (["search", "study=f"], []),
-    (["search", "--progress", "j"], ["json"]),
-    (["search", "--progress=n"], ["--progress=none"]),
+    (["search", "data/metrics=def"], ["data/metrics=default"]), (["search", "study=f"], []),
+    (["search", "--progress", "j"], ["json"]), (["search", "--progress=n"], ["--progress=none"]),
     (["search", "objective=mine:f", "model.d_"], []),
     (["search", "objective=command", "command.l"], ["command.line="]),
     (["search", "data=translation", "model.tied"], ["model.tied_embeddings="]),
@@ -62,8 +57,7 @@ def answered(capsys, *words):
     (["resume", "digits", "tr"], ["track=mlflow", "track=none"]),
     (["extend", "digits", "t"], ["track=mlflow", "track=none", "training.epochs="]),
     (["add", "digits", "model.layers=1", "training.lr="], ["training.lr="]),
-    (["show", "--trial", "3", "digits_"], ["digits_two"]),
-    (["show", "digits", "--t"], ["--trial"]),
+    (["show", "--trial", "3", "digits_"], ["digits_two"]), (["show", "digits", "--t"], ["--trial"]),
     (["search", "strategy=gr"], ["strategy=grid"]),
     (["search", "--config-dir", "mine", "study=f"], ["study=forest"]),
     (["search", "study.tri"], ["study.trials=", "study.trial_minutes=", "study.trial_files_bytes="]),
@@ -92,8 +86,7 @@ def test_all_commands_are_offered_with_what_they_do(capsys):
 
 
 @pytest.mark.parametrize(("shell", "place"), [
-    ("bash", ".local/share/bash-completion/completions/hpo"),
-    ("zsh", ".zfunc/_hpo"),
+    ("bash", ".local/share/bash-completion/completions/hpo"), ("zsh", ".zfunc/_hpo"),
     ("fish", ".config/fish/completions/hpo.fish"),
 ])  # fmt: skip
 def test_a_script_is_written_where_its_shell_looks(capsys, monkeypatch, tmp_path, shell, place):

@@ -233,11 +233,9 @@ def test_every_study_is_listed_the_newest_first_whatever_its_state(runs):
 
 
 @pytest.mark.parametrize(("where", "expected"), [
-    ("strategy!=halving and state!=unreadable", ["folds", "clock"]),
-    ("score<0.4", ["halving"]),
+    ("strategy!=halving and state!=unreadable", ["folds", "clock"]), ("score<0.4", ["halving"]),
     ("score=none and not state=unreadable", ["folds"]),
-    ("date>=2001 and date<2002", ["halving", "folds", "clock"]),
-    ("error~memory", ["folds"]),
+    ("date>=2001 and date<2002", ["halving", "folds", "clock"]), ("error~memory", ["folds"]),
     ("not score<0.4", ["link", "folds", "clock", "foreign"]),
     ("(name~c or name='halving') and score!=none", ["halving", "clock"]),
     ("date<2001-09-08 or date>'2100-01-01 10:00'", ["foreign"]),

@@ -178,8 +178,7 @@ def test_a_study_is_extended_to_another_scale(ladder):
 @pytest.mark.parametrize(("changes", "says"), [
     ({}, "needs a new scale, given scale 1 of plain"),
     ({"lr": 0.1}, "lr: cannot be changed, because it is searched at every scale"),
-    ({"width": 64}, "strategy.costs"),
-    ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
+    ({"width": 64}, "strategy.costs"), ({"width": 2, "strategy.costs": [4, 1]}, "ascending"),
     ({"width": 64, "study.seed": 3}, "study.seed: would make new scores incomparable"),
 ])  # fmt: skip
 def test_a_study_is_not_extended_to_what_is_no_larger_scale(plain, changes, says):

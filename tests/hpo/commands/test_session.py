@@ -1,13 +1,17 @@
-"""`hpo.open`: trials are asked for, their results are reported, and the study is one like every other."""
+"""Ask and tell, by `hpo.open` and by commands alone: results are reported, and the study is one like every other."""
 
+import io
 import math
 import pickle
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import hpo
+from tests.hpo.cli.commands import documented, printed, prints, refused
+from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import SPACE, found, refuses, score
 
 OWN = {"lr": 0.5, "net.layers": 2, "net.act": "tanh", "dropout": 0.125}
@@ -194,3 +198,79 @@ def test_a_failure_is_reported_by_its_exception_and_what_is_no_number_is_refused
         with opened(name="other") as other:
             refuses("trial 1: belongs to study 'lab', and this session is of study 'other'", other.tell, trial, 0.77)
             assert trial.number in [each.number for each in session.open_trials]
+
+
+STUDY = ("search", "objective=outside", "study.name=lab", "study.metric=loss", "study.trials=3", "track=none")
+TYPED_SPACE = ("space.lr={low: 1e-5, high: 0.1, log: true}", "space.layers=[2,4]", "+batch=32", "report.figures=false")
+
+
+@pytest.fixture
+def lab(capsys):
+    code, out, _ = command(capsys, *STUDY, *TYPED_SPACE)
+    assert (code, out.count("\n")) == (0, 1)
+    assert "`hpo ask lab`, then `hpo tell lab TRIAL loss=VALUE`" in out
+
+
+def asked(capsys):
+    return printed(capsys, "ask", "lab")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("lab")
+def test_a_search_by_commands(capsys, monkeypatch):
+    trial = asked(capsys)
+    assert ({*trial}, trial["config"]["batch"]) == (documented("hpo ask"), 32)
+    assert {key: trial["config"][key] for key in ("lr", "layers")} == trial["point"]
+    assert command(capsys, "tell", "lab", "0", "0.5")[:2] == (0, "trial 0: complete 0.5\n")
+    assert command(capsys, "ask", "lab")[1].splitlines()[-1] == "then: hpo tell lab 1 loss=VALUE"
+    assert command(capsys, "tell", "lab", "1", "--step", "2", "loss=0.4")[:2] == (0, "go on\n")
+    (training,) = printed(capsys, "show", "lab", "--trial", "1")[0]["tasks"]
+    assert (training["state"], training["curve"]) == ("running", [[2, 0.4]])
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"loss": 0.25, "seconds": 9}'))
+    told, _ = printed(capsys, "tell", "lab", "1", "-")
+    assert told == {"study": "lab", "trial": 1, "state": "complete", "score": 0.25, "error": None, "should_stop": None}
+    assert {*told} == documented("hpo tell")
+    asked(capsys)
+    assert [trial["trial"] for trial in printed(capsys, "ask", "lab", "--open")[0]["open"]] == [2]
+    assert "hpo ask lab" in command(capsys, "show", "lab")[1]
+    code, _, err = command(capsys, "ask", "lab")
+    assert (code, "the budget of 3 is used up; open trials: 2" in err) == (1, True)
+    assert "`hpo resume lab study.trials=6`" in err
+    assert command(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")
+    # The last result ends the search and writes the report.
+    assert "Reproduction: none here" in Path("runs/lab/report.md").read_text()
+    study = hpo.load("lab")
+    assert (study.status.state, study.trials["seconds"].tolist()[1], study.best.score) == ("ended", 9, 0.25)
+    # A larger budget continues it; nothing here repeats it.
+    assert (command(capsys, "resume", "lab", "study.trials=4")[0], asked(capsys)["trial"]) == (0, 3)
+    for words in (("reproduce", "lab"), ("search", "--replay", "lab")):
+        assert "another program trained the study's trials" in refused(capsys, *words)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("lab")
+def test_bad_results_are_refused_and_change_nothing(capsys, monkeypatch):
+    asked(capsys)
+    for given, text in (
+        (("0", "accuracy=1"), "trial 0: the result must have a number for loss, given {'accuracy': 1.0}"),
+        (("0", "loss=x"), "VALUE: must be a number, NAME=NUMBER or '-', given 'loss=x'"),
+        (("0", "0.5", "--error", "broken"), "error: a failed trial has no result"),
+        (("0", "--step", "3"), "--step: adds to trial 0's learning curve; give VALUE or NAME=NUMBER"),
+        (("5", "0.5"), "trial 5: was not asked for; open trials: 0"),
+    ):
+        assert text in refused(capsys, "tell", "lab", *given, is_silent=True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("{"))
+    assert "VALUE: standard input must be JSON" in refused(capsys, "tell", "lab", "0", "-", is_silent=True)
+    assert hpo.load("lab").trials["state"].tolist() == ["running"]
+    # A number that is too large is a failure, as of a training here.
+    assert "must be between -1e+100 and 1e+100: the training diverged" in prints(capsys, "tell", "lab", "0", "1e308")
+
+
+@pytest.mark.usefixtures("lab")
+def test_commands_that_an_open_study_without_a_test_split_refuses_say_what_helps(capsys):
+    with hpo.open(name="lab"):
+        for words in (("stop", "lab"), ("remove", "lab", "--yes")):
+            line = refused(capsys, *words)
+            assert ("`session.close()`" in line, "hpo stop" in line) == (True, False)
+    line = refused(capsys, "test", "lab")
+    assert ("has no test split" in line, "hpo resume" in line) == (True, False)
