@@ -123,11 +123,9 @@ def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_
     (FOLDER / "searches.csv").write_bytes(whole["searches.csv"][: len(whole["searches.csv"]) * 2 // 3])
     code, out, _ = hpo(capsys, *COMPARE)
     assert (code, " repeat " in out, "1/6" in out, files()) == (0, True, False, whole)
-    # More repeats go on, and fewer are refused.
     assert hpo(capsys, *COMPARE, "--repeats", "4")[0] == 0
     assert files()["searches.csv"].startswith(whole["searches.csv"])
     assert "at least 4, as in runs/compare-table, given 3" in refused(capsys, *COMPARE)
-    # Another configuration and other data are refused.
     before = files()
     assert "config.study.seed was 5 and is now 6" in refused(capsys, *COMPARE, "study.seed=6")
     assert f"strategies.{SMALL}" in refused(capsys, *COMPARE, "--set", f"{SMALL}=7")
@@ -195,7 +193,6 @@ def test_a_comparison_has_its_sentence_and_tables_for_a_paper():
     assert compared.sentence.startswith("After 2 trials ")
     standings, (pair,) = compared.standings, compared.intervals.to_dict("records")
     assert standings.label.tolist() == [pair["a"], pair["b"]] == ["random", "qmc"]
-    # The optimum is not known.
     assert standings.mean_regret.isna().all()
     assert pair["mean_difference"] == pytest.approx(standings.mean_score[0] - standings.mean_score[1])
 
@@ -223,7 +220,6 @@ def test_a_comparison_by_two_metrics_within_a_limit_is_on_the_scale_of_the_table
     assert hpo(capsys, "search", *limited, "strategy=evolutionary", "track=none")[0] == 0
     report = json.loads(Path("runs/s/report.json").read_text())
     assert report["comparison"]["pairs"] == found["pairs"]
-    # A comparison within other limits is not in the report.
     shutil.copytree("runs/compare-s", "runs/compare-other")
     other = ("search", *limited, "strategy=evolutionary", "track=none", "study.limits={memory: 11}", "study.name=other")
     assert hpo(capsys, *other)[0] == 0

@@ -81,7 +81,6 @@ def test_all_commands_are_offered_with_what_they_do(capsys):
     assert answered(capsys, "") == [*COMMANDS]
     assert f"show\t{COMMANDS['show']}\n" in hpo(capsys, "--complete", "fish", "")[1]
     assert hpo(capsys, "--complete", "zsh", "sho")[1] == f"show:{COMMANDS['show']}\n"
-    # Within quotes there is nothing to offer.
     assert hpo(capsys, "--complete", "bash", 'hpo show "dig') == (0, "", "")
 
 

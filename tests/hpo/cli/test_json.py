@@ -13,7 +13,6 @@ from hpo.config.documents import json_line
 from tests.hpo.cli.commands import documented, hpo, printed
 from tests.studies import REPOSITORY, environment, toy_config
 
-# A fault of the command line, of a study, and of others' systems.
 FAULTS = ["serach", "logs made --nope", "search model.num_layer=3", "logs nothing", "export made --optuna foo://x"]
 PRINTS = """
 import os

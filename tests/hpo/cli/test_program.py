@@ -181,15 +181,12 @@ def test_a_name_that_no_module_can_have_or_another_has_is_refused(name, capsys):
     assert list(Path().iterdir()) == []
 
 
-def named(heading):
-    page = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()
-    rows = re.findall(r"^\| (`.*?) \|", page.partition(f"## {heading}")[2].partition("\n## ")[0], re.MULTILINE)
-    return {name.lower() for name in re.findall(r"`(\w+)", " ".join(rows))}
-
-
 def test_the_page_has_every_key_of_a_task_and_every_optional_function():
-    payload = Payload("a:b", {}, "loss", test=[0], curves=[])
-    assert named("What `trial` and `task` have") == payload.task({}).keys() - {"objective"}
+    page = (REPOSITORY / "docs/extending/write_an_objective.md").read_text()
+    keys = Payload("a:b", {}, "loss", test=[0], curves=[]).task({}).keys() - {"objective"}
     # Only the toolkit's own modules have `code_keys`, `code_files` and REVISION.
     own = {"path", "run_fold", "pickled", "code_keys", "code_files", "revision"}
-    assert named("What else") == {field.name for field in fields(Objective)} - own
+    offered = {field.name for field in fields(Objective)} - own
+    for title, names in (("What `trial` and `task` have", keys), ("What else", offered)):
+        rows = re.findall(r"^\| (`.*?) \|", page.partition(f"## {title}")[2].partition("\n## ")[0], re.MULTILINE)
+        assert {name.lower() for name in re.findall(r"`(\w+)", " ".join(rows))} == names

@@ -310,7 +310,6 @@ def several(study):
 
 def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys, several):
     assert report_of(several)["winner"]["point"] == {"toy.layers": 3}
-    # What the report says of further metrics is compared, too.
     changed(several, "winner.scores.size.mean", lambda mean: mean + 0.5)
     assert "report.json: winner.scores.size.mean is " in prints(capsys, "reproduce", "goals", code=1)
     # Without its report it is the same one, by the recorded losses, excess and choice.
@@ -375,7 +374,6 @@ def toy(evolved):
 
 @pytest.mark.slow
 def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_nothing(capsys, toy):
-    # Where it runs may be chosen, and another revision is said.
     report = json.loads((toy / "report.json").read_text())
     report["study"]["code"]["revisions"]["strategy evolutionary"] = 7
     (toy / "report.json").write_text(json.dumps(report))

@@ -62,7 +62,6 @@ def trains(config, trial):
         raise RuntimeError("this point cannot be trained")
     if trial.number == 3:
         folder, deadline = StudyFolder(Path("runs/mine")), time.monotonic() + 20
-        # A thread of the search writes it.
         while not any((task.trial, task.point.get("epoch")) == (3, 5) for task in read_running(folder)):
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -254,7 +253,6 @@ def test_every_place_says_the_same(case, capsys):
     # It has the interval in small letters behind it.
     for part in [view.best.headline, view.best.headline_note] if view.best else [says]:
         assert part in unescape(" ".join(page.split()))
-    # With the spread over folds and seeds.
     report = (folder.path / "report.md").read_text().replace("**", "")
     assert (view.best.values_with_spread if view.best else says) in report
     (listed,) = printed(capsys, "list", "--where", f"name={case}")[0]["studies"]

@@ -207,7 +207,6 @@ def runs(tmp_path):
         failed = {"state": "failed", "error": "no memory\x1b[31m", "scores": {}}
         values |= failed if name == "folds" else {"scores": {"loss": 0.5 - place / 10}}
         (runs / name / "status.json").write_text(json.dumps(values))
-        # Nothing reads them.
         (runs / name / "study.db").write_bytes(b"no database")
         (runs / name / "config.yaml").write_text("no: study")
     (runs / "compare-a").mkdir()

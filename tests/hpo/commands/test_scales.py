@@ -74,7 +74,6 @@ def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(caps
     assert "ladder: 8, 4, 1 trials" in capsys.readouterr().out
     assert study.trials["study.scale"].tolist() == [1] * 8 + [2] * 4 + [3]
     assert (study.config["strategy"]["trials"], study.config["study"]["trials"]) == (8, 13)
-    # No scale gets more trials than it has points.
     few = {"space": {"lr": [0.1, 0.2, 0.3, 0.4]}, "config": {"width": 4, "act": "relu"}, "trials": 5, "progress": True}
     scales = [{"width": np.int64(width)} for width in (8, 16, 32)]
     study = climbed(**few, scales=scales, strategy=LADDER | {"trials": 24}, name="few")
@@ -166,7 +165,6 @@ def test_a_study_is_extended_to_another_scale(ladder):
     # Around the best of the scales before, whose trials are known and are not trained again.
     assert not tried & set(after.trials["lr"])
     assert all(1e-3 < lr < 0.1 for lr in after.trials["lr"])
-    # Once more, from there: what that had known is known, too.
     changes = {"width": 128, "study.trials": 1, "strategy.costs": [1, 2, 6, 20, 50]}
     last = after.extend(changes, climb=True, progress=False, name="last")
     assert last.trials["study.scale"].tolist() == [5]

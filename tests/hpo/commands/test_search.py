@@ -111,8 +111,6 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
         refuses(f"cannot be sent to workers: it uses {name}, a lock; create this in", found, objective)
 
 
-# Several metrics within limits: front, best, and another choice.
-
 METRICS = {"accuracy": "maximize", "size": "minimize"}
 
 
@@ -224,7 +222,6 @@ def assert_trained(study, number):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_path_and_its_function_are_the_same_objective(forms, name):
-    # The space of Optuna's form is read of a path, too.
     by_path = found(f"forms:{name}", space=None if name == "of_trial" else SPACE, trials=2, name="path")
     study = found(getattr(forms, name), space=SPACE, trials=2, name="function")
     assert by_path.config["objective"] == study.config["objective"] == f"forms:{name}{FORMS[name]}"

@@ -53,7 +53,6 @@ def test_a_reported_result_is_in_the_record_at_once_and_other_trials_stay_open()
     done, left, failed = session.ask(), session.ask(), session.ask()
     session.tell(done, {"score": 0.5, "seconds": 12, "checkpoint": "here"})
     left.report(0.25, step=3)
-    # Another reader, while the session goes on.
     trials = hpo.load("lab").trials
     assert trials["state"].tolist() == ["complete", "running", "running"]
     assert (trials["score"][0], trials["seconds"][0], trials["checkpoint"][0]) == (0.5, 12, "here")
@@ -237,7 +236,6 @@ def test_a_search_by_commands(capsys, monkeypatch):
     assert (code, "the budget of 3 is used up; open trials: 2" in err) == (1, True)
     assert "`hpo resume lab study.trials=6`" in err
     assert command(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")
-    # The last result ends the search and writes the report.
     assert "Reproduction: none here" in Path("runs/lab/report.md").read_text()
     study = hpo.load("lab")
     assert (study.status.state, study.trials["seconds"].tolist()[1], study.best.score) == ("ended", 9, 0.25)
