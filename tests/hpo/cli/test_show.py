@@ -318,11 +318,11 @@ def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, line
     with open_reader(url) as reader:
         scratch, snapshots = reader.folder.path, reader.follow()
         first = next(snapshots)
-        assert (first.status.state, [task.trial for task in first.tasks], first.fault) == ("running", [3], "")
+        assert (first.status.state, [task.trial for task in first.tasks], first.fault) == ("running", [3], None)
         Path("there").rename("away")
         assert "no copy of a study" in next(snapshots).fault
         Path("away").rename("there")
-        assert next(snapshots).fault == ""
+        assert next(snapshots).fault is None
         write_status(folder, ended)
         mirror.copy()
         *_, last = itertools.islice(snapshots, 5)
