@@ -172,6 +172,7 @@ def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
     assert err == b"error: command line: b'study.name=\\xff\\xfe' is not UTF-8; give it in UTF-8\n"
 
 
+@pytest.mark.slow
 def test_a_terminal_of_another_encoding_or_of_twenty_columns_gets_every_word():
     code, _, err = process("resume", "größe", LC_ALL="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (code, err.startswith(b"error: study: there is no 'gr"), err.count(b"\n")) == (2, True, 1)
