@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from hpo.cli.main import COMMANDS, main, usage
 from hpo.config.composing.compose import compose_config
 from hpo.report.pages.checklist import render_checklist
-from hpo.report.sections.tested import TestPart
+from hpo.report.sections import tested
 from hpo.trials.estimate import Estimate
 from tests.hpo.cli.commands import QUICK, hpo, prints, refused, searched
 from tests.studies import rows, toy_config
@@ -74,7 +74,7 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     code, out, _ = hpo(capsys, "test", "digits")
     assert (code, "180 examples, evaluated 1 time" in out) == (0, True)
     first, found = json.loads((study / "test.json").read_text()), report(study)
-    assert TypeAdapter(TestPart).validate_python(first) == first
+    assert TypeAdapter(tested.TestPart).validate_python(first) == first
     default, winner = (found["overtuning"]["default_on_test"][name] for name in ("default", "winner"))
     text = Estimate(**first["estimates"]["accuracy"]).text("{:.4f}".format)
     assert f"accuracy = {text}" in out
