@@ -269,6 +269,7 @@ def search(
     folds: int | None = None,
     stratify_by: str | None = None,
     callbacks: Sequence[Callback] = (),
+    allow_changes: bool = False,
     settings: Mapping[str, Any] | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> "Study":
@@ -326,6 +327,8 @@ def search(
             the same order for any number of workers. They are not called again for trials in the record. A callback
             may call `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which also ends
             the search; any other exception is reported once, and the search continues. `trial` is an `EndedTrial`.
+        allow_changes: whether to continue the study of this name although the function, its data or the configuration
+            has changed. New trials use the new ones, and the report lists the changes.
         settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`.
             `{"dispatch": "local"}` trains in this process, `{"track": "none"}` turns MLflow off.
         progress: `"auto"` = lines, with a panel below them on a terminal, or an updated output in a notebook;
@@ -350,10 +353,11 @@ def search(
         refuse_without_effect({"stratify_by": stratify_by}, "without data")
     rows = None if data is None else GivenData.of(data, stratify_by)
     study, given = given_study(objective, space, config, strategy, metric, settings, rows)
-    if given and "study.name" not in settings:
+    if given and "study.name" not in settings and not allow_changes:
         study = _with_free_name(study, given, bool(progress))
     prepared = prepare_study(with_its_trials(study), given.pickled if given else None)
-    return run(replace(prepared, callbacks=given_callbacks(callbacks, SteeredStudy)), progress)
+    prepared = replace(prepared, callbacks=given_callbacks(callbacks, SteeredStudy), allow_changes=allow_changes)
+    return run(prepared, progress)
 
 
 def given_study(
@@ -466,7 +470,7 @@ def _changes(folder: StudyFolder, config: StudyConfig, given: GivenObjective) ->
     now = prepare_study(config, given.pickled).config.to_dict()
     pickled = folder.pickled_function(config)
     is_same = pickled.digest == given.pickled.digest if pickled and given.pickled else pickled is given.pickled
-    code = [] if is_same else [f"the code of {ObjectivePath.of(config.objective).function}"]
+    code = [] if is_same else [f"{ObjectivePath.of(config.objective).function} (its code, or a value that it uses)"]
     is_same_data = (pickled and pickled.rows) == (given.pickled and given.pickled.rows)
     code += [] if is_same_data else ["the data"]
     return [*code, *made_changes(frozen, now), *moved_sources(frozen, now)]

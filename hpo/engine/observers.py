@@ -16,6 +16,11 @@ from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.store.url import UrlStore, name_of
 from hpo.workers.training.tasks import Task, checkpoint_name
 
+_GO_ON = (
+    "run `hpo resume` (with --allow-changes if the code has changed; for a function from Python, call "
+    "hpo.search(..., allow_changes=True))"
+)
+
 
 class Observer:
     """Base class: reacts to the events of a search after they are recorded, without influence on the search.
@@ -93,16 +98,15 @@ class FirstFailures(Observer):
         if self._lacks_metric is not None:
             raise StudyError(
                 f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way. To "
-                f"continue this study, report the metric in the objective, and run `hpo resume` with --allow-changes. "
-                f"Otherwise, start a study with another study.name, and name only reported metrics in study.metric, "
-                f"study.metrics, study.limits and study.measured"
+                f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, start a study with "
+                f"another study.name, whose metrics, limits and measured numbers the objective reports"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
             raise StudyError(
                 f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first} failed "
                 f"with the same error: {self._errors[0]}; the rest of the budget is unused: fix the error, then start "
-                f"another study or run `hpo resume` (with --allow-changes if the code has changed)"
+                f"another study; or {_GO_ON}"
             )
 
 

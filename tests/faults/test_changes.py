@@ -10,6 +10,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -219,7 +220,7 @@ CALLS = [
     ({"strategy": "tpe"}, "strategy= was 'random' and is now 'tpe'; choose another name="),
     ({"seed": 7}, "seed= was 0 and is now 7"),
     ({"score": "last"}, "score= was 'best' and is now 'last'"),
-    ({"objective": by_lr(2)}, "its start: the code of the function changed; undo the changes"),
+    ({"objective": by_lr(2)}, "its start: the function changed (its code, or a value that it uses); undo"),
 ]
 
 
@@ -229,6 +230,19 @@ def test_a_changed_call_from_python_says_what_changed_as_it_is_typed(called, giv
     with pytest.raises(hpo.HpoError) as refusal:
         hpo.search(**{"objective": by_lr(), "space": LR, "name": "train", "progress": False, **CALL, **given})
     assert words in str(refusal.value)
+
+
+def test_a_changed_function_and_changed_data_continue_a_study_where_that_is_allowed():
+    def scores(factor, trials):
+        study = hpo.search(
+            lambda config, trial: factor * trial.data.sum(), LR, data=np.full(20, factor), allow_changes=True, folds=1,
+            **CALL | {"trials": trials, "name": "goes_on", "progress": False},
+        )  # fmt: skip
+        return [*(study.trials["score"] / study.trials["score"][0])], (study.folder / "report.md").read_text()
+
+    assert scores(1.0, 2)[0] == [1, 1]
+    again, report = scores(2.0, 3)
+    assert (again, "the function changed" in report, "data: part train was" in report) == ([1, 1, 4], True, True)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from hpo.errors import StudyError
 from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources, sources_of
 from hpo.study.basis.source_code import Code, changed_names
 from hpo.trials.trial import Trial
+from hpo.workers.objective.path import ObjectivePath
 
 # A change in these sections makes another study: they decide the points, and how trials compare.
 _DECISIVE = frozenset(("study", "space", "strategy", "split", "objective"))
@@ -130,10 +131,12 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
             f"({first_of(changes)}); undo the change, or choose another study.name"
         )
     if changes and not are_allowed:
+        anyway = f"`hpo resume {name} --allow-changes`"
+        if ObjectivePath.of(before.config["objective"]).is_pickled:
+            anyway = f"hpo.search(..., allow_changes=True); {anyway} would use the stored function"
         raise StudyError(
             f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, choose another "
-            f"study.name, or continue anyway with `hpo resume {name} --allow-changes` (the report will mention "
-            f"the changes)"
+            f"study.name, or continue anyway with {anyway} (the report will mention the changes)"
         )
 
 

@@ -54,7 +54,12 @@ class Code:
         return [
             *(f"code: revision of {change}" for change in changed_names(self.revisions, now.revisions)),
             # Omit the hashes of a function, because users cannot relate them to anything.
-            *("the code of the function changed" if line.startswith(MODULE) else f"code: {line}" for line in pieces),
+            *(
+                "the function changed (its code, or a value that it uses)"
+                if line.startswith(MODULE)
+                else f"code: {line}"
+                for line in pieces
+            ),
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
