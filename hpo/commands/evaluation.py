@@ -135,6 +135,7 @@ def evaluate(
     Args:
         again: score on the test split once more; the report says how often the split was used.
         with_default: also train and score the default configuration; --no-default leaves it out.
+        data: new paths of moved data, by key, such as data.path=there.csv.
         front: with several metrics, score every trial of the Pareto front in this evaluation. Trials without a
             saved model are trained again first.
 

@@ -9,7 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word
+from hpo.config.keys import is_number
 from hpo.errors import ConfigError, printable
+from hpo.show.display import refuse_unknown_progress
 from hpo.study.files.folder import StudyFolder, find_study
 from hpo.study.files.made_here import is_made_here
 from hpo.workers.objective.path import ObjectivePath
@@ -68,15 +70,18 @@ class Reproduction(Fields):
     def table(self) -> "pd.DataFrame":
         """One row per training: trial, task, recorded and reproduced value, error, and whether the two values agree.
 
-        If all folds were trained, the table also has rows for metrics other than the leading metric. Each of these rows
-        has the mean of one metric over all tasks of one trial. Metrics in `not_compared` have no rows.
+        If all folds were trained, the table also has rows for metrics other than the leading metric, such as `mean
+        latency` or `mean latency on fresh seeds`. Metrics in `not_compared` have no rows.
 
         If numbers of report.json differ, the table also has a row for each of these numbers. The row's name has the key
         of the number, such as `report.json: winner.score`.
         """
         import pandas as pd
 
-        rows = [{key: value for key, value in row.items() if not key.startswith("is_")} for row in self._rows()]
+        rows = [
+            {key: value for key, value in row.items() if not key.startswith("is_")} | {"name": one.label}
+            for one, row in zip(self.trainings, self._rows(), strict=True)
+        ]
         for one in self.differing_numbers:
             row = {"trial": one.trial, "name": f"report.json: {one.key}", "recorded": one.said, "reproduced": one.given}
             rows.append(row | {"error": None, "holds": False})
@@ -174,9 +179,11 @@ def reproduce(
 
     Args:
         trial: a trial's number, 'all' or 'best' (default: best); a finalist is also trained on its fresh seeds.
+        data: new paths of moved data, by key, such as data.path=there.csv.
         folds: only these folds, without fresh seeds (default: all, with fresh seeds).
         tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
             machine, else 0.02).
+        trust: run the code of a study from another machine, without a question.
         uri: the address of MLflow, if the study is given as runs:/RUN_ID.
         progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
@@ -194,8 +201,11 @@ def reproduce(
         hpo reproduce studies/reviews data.path=here/reviews.csv   the data were moved
         hpo reproduce runs:/0123456789abcdef          from MLflow alone (a study's run, or a trial's)
     """
-    if tolerance is not None and not 0 <= tolerance < 1:
-        raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance}")
+    refuse_unknown_progress(progress)
+    if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < 1):
+        raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance!r}")
+    if folds is not None and (not isinstance(folds, Sequence) or not folds):
+        raise ConfigError(f"folds: must be a list of fold numbers, such as [0, 1], given {folds!r}")
     from hpo.report.reproduced import reported_numbers, unchecked
     from hpo.study.reproduce.again import measured_metrics
     from hpo.study.reproduce.again import reproduce as train_again
@@ -240,9 +250,7 @@ def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Cal
         now, before = repetition.reproduced, repetition.recorded
         text = f"failed: {repetition.error}" if now is None else f"{now:.6g}  difference {now - before:+.2g}"
         conclusion = "" if repetition.holds(tolerance) else "  <-- not reproduced"
-        name = f"mean {repetition.name}" if repetition.is_mean else repetition.name
-        name += " on fresh seeds" if repetition.is_mean and repetition.is_fresh else ""
-        head = f"trial {repetition.trial}  {name}  recorded {before:.6g}"
+        head = f"trial {repetition.trial}  {repetition.label}  recorded {before:.6g}"
         print(printable(f"{head}  reproduced {text}{conclusion}"), flush=True)
 
     return show
@@ -284,7 +292,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
         else:
             from hpo.study.reproduce.recorded import unpack_report
 
-            yield unpack_report(path, Path(scratch)), trial
+            yield unpack_report(path, Path(scratch), trial), trial
 
 
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":

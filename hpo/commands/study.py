@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from hpo.commands.archive import Archived, archive
-from hpo.commands.arguments import Progress
 from hpo.commands.best import Best, best_of, front_table, winner_of
 from hpo.commands.callbacks import Callback, given_callbacks
 from hpo.commands.evaluation import Evaluation, evaluate
@@ -298,7 +297,7 @@ class Study:
         tolerance: float | None = None,
         trust: bool = False,
         uri: str = "sqlite:///mlflow.db",
-        progress: Progress = "auto",
+        progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Reproduction:
         """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ."""
         return reproduce(

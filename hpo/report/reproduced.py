@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpo.config.keys import is_number, plain_own
+from hpo.config.keys import is_number, plain_own, without
 from hpo.config.study_config import TOO_LARGE, StudyConfig
 from hpo.errors import StudyError
 from hpo.report.part import is_missing
@@ -24,7 +24,7 @@ from hpo.study.reproduce.again import Repetition
 from hpo.study.reproduce.recorded import Recorded, amount_of
 from hpo.trials.goal import Goal
 from hpo.trials.reported_values import number
-from hpo.trials.table import Row, cell_number, deciding_columns, metric_columns, point_of
+from hpo.trials.table import Row, metric_columns, point_of
 
 # A reported number is computed from recorded numbers; only other library versions may round it differently.
 _ROUNDING = 1e-9
@@ -91,6 +91,8 @@ def refuse_other_study(recorded: Recorded) -> None:
     """Raise StudyError if the report's winner is no trial of the study, or if the report contradicts the study."""
     _refuse_other_winner(recorded)
     for row in recorded.rows:
+        if row["number"].isdigit():
+            recorded.fresh_scores(int(row["number"]))
         own = point_of(row, recorded.study.space)
         for where, entry in _entries(recorded.files.report, row["number"]):
             point = entry.get("point")
@@ -135,13 +137,9 @@ def _numbers_of_search(recorded: Recorded, row: Row, repetitions: Sequence[Repet
     goal = recorded.study.goal
     values = {name: float(row[name]) for name in _task_names(recorded)}
     means = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
-    # Nobody knows whether other returned numbers depend on the machine, so only their values in trials.csv count.
-    others = row.keys() - deciding_columns(row, recorded.study.space.keys, goal)
-    same = {f"returned.{name.removeprefix('metric.')}": cell_number(row[name]) for name in others}
-    same |= {name: cell_number(row[name]) for name in ("reached", "round", "num_parameters") if name in row}
-    same["amount"] = amount_of(row)
+    amount: _Numbers = {"amount": amount_of(row)}
     old, new = _recorded_and_reproduced(values, means, repetitions, goal)
-    return old | same, new | same
+    return old | amount, new | amount
 
 
 def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
@@ -250,7 +248,8 @@ def _config_values(config: StudyConfig) -> dict[str, Any]:
         "data": {"split": {"seed": config.split.seed}},
         "strategy": config.strategy,
         "fixed": config.fixed,
-        "config": config.to_dict(),
+        # `hpo sync` may send a report to another store than the configuration's.
+        "config": without(config.to_dict(), "track"),
         "counts": {"budget": study.trials},
         "winner": {"run": {"study": study.name}},
         "fields": [{"number": number} for number in range(1, 1 + len(FIELDS))],

@@ -28,7 +28,7 @@ _ALWAYS = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 # Files for reproducing a study; the report attaches them to the study's run.
-_FILES = ("config.yaml", "trials.csv", "report.json", "environment.json")
+_FILES = ("config.yaml", "trials.csv", "report.json", "environment.json", "best.yaml")
 
 
 def mlflow_environment() -> dict[str, str]:

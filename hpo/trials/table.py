@@ -120,7 +120,7 @@ def _allowed(text: str, dimension: Dimension) -> list[Value]:
 
 def _readings(text: str, dimension: Dimension) -> list[Value]:
     """Return the values that a cell's text can stand for. If the dimension is a range, a value may be outside of it."""
-    number = cell_number(text)
+    number = _number(text)
     if isinstance(dimension, Range):
         if number is None:
             return []
@@ -131,15 +131,6 @@ def _readings(text: str, dimension: Dimension) -> list[Value]:
     if exact or number is None:
         return exact
     return [v for v in dimension.values if isinstance(v, int | float) and not isinstance(v, bool) and v == number]
-
-
-def cell_number(text: str) -> float | None:
-    """Return the finite number in a cell; None for any other text."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
@@ -180,6 +171,14 @@ def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
     return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def first_start(trials: Sequence[Trial]) -> float:

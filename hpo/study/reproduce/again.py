@@ -42,6 +42,13 @@ class Repetition:
     is_mean: bool = False
     is_fresh: bool = False
 
+    @property
+    def label(self) -> str:
+        """The value's name in texts and tables, such as `fold_0`, `fresh_0` or `mean latency on fresh seeds`."""
+        if not self.is_mean:
+            return self.name
+        return f"mean {self.name}" + (" on fresh seeds" if self.is_fresh else "")
+
     def holds(self, tolerance: float) -> bool:
         """Return whether the two values differ by at most `tolerance`, relative to the larger absolute value.
 

@@ -114,16 +114,24 @@ class Recorded:
     def fresh_scores(self, number: int) -> tuple[list[float], dict[str, float]] | None:
         """Return a finalist's scores on fresh seeds, and its means of all metrics on them, from the report.
 
-        Return None if the trial is no finalist, or if a training on a fresh seed failed.
+        Return None if the trial is no finalist, or has no score on fresh seeds. StudyError if the number of values is
+        wrong, or if fresh seeds chose this winner but the report has no scores of the trial on them.
         """
-        finalists = self.files.report.get("finalists")
-        for entry in finalists if isinstance(finalists, list) else ():
-            if isinstance(entry, Mapping) and entry.get("number") == number:
-                values, means = entry.get("fresh_values"), entry.get("fresh_scores", {})
-                num_tasks = len(fresh_indices(self.study.config.study, self.study.layout))
-                if isinstance(values, list) and len(values) == num_tasks:
-                    return list(map(_finite, values)), {name: _finite(mean) for name, mean in means.items()}
-        return None
+        finalists, winner = self.files.report.get("finalists"), inner(self.files.report, "winner")
+        listed = [entry for entry in finalists if isinstance(entry, Mapping)] if isinstance(finalists, list) else []
+        entry = next((entry for entry in listed if entry.get("number") == number), {})
+        is_chosen = winner.get("number") == number and "fresh" in winner
+        if entry.get("fresh_score") is None and not is_chosen:
+            return None
+        values = entry.get("fresh_values")
+        num_tasks = len(fresh_indices(self.study.config.study, self.study.layout))
+        if not isinstance(values, list) or len(values) != num_tasks:
+            raise StudyError(
+                f"report.json: finalists: trial {number} must have {num_tasks} fresh_values, one per fold and fresh "
+                f"seed, given {values!r:.60}; restore the original report"
+            )
+        means = inner(entry, "fresh_scores")
+        return list(map(_finite, values)), {name: _finite(mean) for name, mean in means.items()}
 
 
 def _finite(value: Any) -> float:
@@ -306,11 +314,11 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             )
 
 
-def unpack_report(path: Path, into: Path) -> StudyFolder:
+def unpack_report(path: Path, into: Path, which: str) -> StudyFolder:
     """Make a study's folder from a report alone; the folder's trials.csv has only the winner.
 
     Raises:
-        HpoError: the file is no report, or the report has no winner with a score.
+        HpoError: the file is no report, the report has no winner with a score, or `which` selects other trials.
     """
     report = upgraded("report", read_json(path), str(path))
     winner = report.get("winner")
@@ -318,6 +326,11 @@ def unpack_report(path: Path, into: Path) -> StudyFolder:
         why = winner.get("missing") if isinstance(winner, dict) else None
         reason = why or "it is not a report"
         raise StudyError(f"{path}: has no winner to train again: {reason}; give the study's folder instead")
+    if which not in ("best", str(winner.get("number"))):
+        raise StudyError(
+            f"trial: must be 'best' or {winner.get('number')}, because a report alone has only the winner, given "
+            f"{which!r}; give the study's folder instead"
+        )
     if not winner["values"]:
         raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")
     try:

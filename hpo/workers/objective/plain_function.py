@@ -35,7 +35,8 @@ class RunningTrial:
         number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0.
         seed: seed for all random numbers of the training.
         threads: number of threads that the training may use.
-        train, validation, test: indices of the examples of each split; None if the objective loads its data itself.
+        train, validation, test: the positions of each split's examples in the data that the training gets; None if the
+            objective loads its data itself.
             `test` is None in every training. If `data` was passed to `hpo.search`, the indices are integer arrays.
         data_dir: folder that the objective's `prepare_data` wrote; None if the objective has no `prepare_data`.
         metrics: names of the study's metrics, the leading one first.

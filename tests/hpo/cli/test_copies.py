@@ -94,6 +94,7 @@ def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys
         return client.search_runs([experiment.experiment_id], f"tags.`hpo.kind` = '{kind}'")
 
     (parent,) = runs("study")
+    assert "reproduced: " in prints(capsys, "reproduce", f"runs:/{parent.info.run_id}")
     assert (parent.data.tags["phase"], "odd" in parent.data.tags["mlflow.note.content"]) == ("final", True)
     for run in list(runs("trial"))[:2]:
         client.delete_run(run.info.run_id)

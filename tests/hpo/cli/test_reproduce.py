@@ -104,7 +104,9 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     code, out, err = hpo(capsys, "reproduce", "mailed.json")
     assert (code, err, out.count(f"trial {winner}  fold_"), out.count("  fresh_")) == (0, "", 6, 3)
     assert "required: bitwise equal scores" in out
-    assert f"the number of a complete trial ({winner})" in refused(capsys, "reproduce", "mailed.json", "--trial", "77")
+    for which in ("77", "all"):
+        says = f"trial: must be 'best' or {winner}, because a report alone has only the winner, given '{which}'"
+        assert says in refused(capsys, "reproduce", "mailed.json", "--trial", which)
     Path("mailed.json").write_text('{"format": 1}')
     assert "has no winner to train again" in refused(capsys, "reproduce", "mailed.json")
 
@@ -217,6 +219,8 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, study):
     ("cost.wall_seconds", float("inf"), f"cost.wall_seconds {NO_NUMBER} inf"),
     ("winner.values.fold_0_repeat_0", "nan", f"winner.values.fold_0_repeat_0 {NO_NUMBER} 'nan'"),
     ("winner.values", {}, "winner.values.fold_"),
+    ("finalists.0.fresh_values", lambda values: values[1:], "finalists: trial 1 must have 3 fresh_values, one"),
+    ("finalists.0.number", 3, "finalists: trial 1 must have 3 fresh_values, one per fold and fresh seed, given None"),
 ])  # fmt: skip
 def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorded, key, value, says):
     report = deepcopy(dict(recorded.files.report))

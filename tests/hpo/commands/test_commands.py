@@ -82,6 +82,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: study.extend({"data.pth": "x"}), "changes: there is no 'data.pth'; did you mean 'data.path'"),
         (lambda: study.resume(9, name="copy", progress="quiet"), "progress: must be auto, json, none, True or False"),
         (lambda: study.reproduce(tolerance=-1), "tolerance: must be at least 0 and below 1, given -1"),
+        (lambda: study.reproduce(folds=[]), "folds: must be a list of fold numbers, such as [0, 1], given []"),
         (lambda: study.report(figures="no"), "report.figures: must be a valid boolean, given 'no'"),
         (lambda: hpo.import_trials("old", csv="old.csv", direction="up"), "direction: must be maximize or minimize"),
         (lambda: hpo.import_trials("old", csv="old.csv", keys="lr"), "keys: must be a list of columns, given 'lr'"),
