@@ -20,7 +20,8 @@ from hpo.workers.dispatch.dispatcher import TaskReport
 from tests.studies import rows, run_toy, toy_config
 
 EMPTY = hashlib.sha256(b"").hexdigest()
-MANIFEST = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": EMPTY}}
+MANIFEST = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": EMPTY}, "links": {}, "folders": []}
+MANIFEST |= {"id": "", "generation": 1, "writer": "here", "written": "today"}
 
 
 def mirror_of(folder, url, study_id="one"):
