@@ -41,18 +41,14 @@ def test_labels_may_be_first():
 INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True)))
 
 
-@pytest.mark.parametrize(
-    ("content", "overrides", "size"),
-    [
-        (INDEXED, ("data.text_column=1", "data.label_column=2"), 40),
-        ("review,label\n" + ROWS, (), 40),
-        ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4),
-        ("a film of its own,good\n" + ROWS, (), 41),
-        ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
-        (HEADED, ("data.header=false",), 41),
-    ],
-    ids=["an index", "one known name", "numbers", "a new text", "labels never recur", "no"],
-)
+@pytest.mark.parametrize(("content", "overrides", "size"), [
+    (INDEXED, ("data.text_column=1", "data.label_column=2"), 40),
+    ("review,label\n" + ROWS, (), 40),
+    ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4),
+    ("a film of its own,good\n" + ROWS, (), 41),
+    ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
+    (HEADED, ("data.header=false",), 41),
+], ids=["an index", "one known name", "numbers", "a new text", "labels never recur", "no"])  # fmt: skip
 def test_a_header_in_any_words_is_no_example_and_an_example_is_no_header(content, overrides, size):
     assert prepared(content, *overrides).examples.size == size
 

@@ -34,36 +34,30 @@ def prepared(*overrides):
     return study.config.objective_config.get("model", {}).get("shape"), section.metric, section.direction
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (PAIRS, ("encoder_decoder", "bleu", "maximize")),
-        (f"data=translation {ALIGNED}", ("encoder_decoder", "bleu", "maximize")),
-        ("data=generated", ("encoder_decoder", "exact_match", "maximize")),
-        ("data=language_modelling data.path=plays.txt", ("decoder", "loss", "minimize")),
-        ("data=tagging data.path=tags.tsv", ("encoder", "accuracy", "maximize")),
-        ("data=text_classification data.path=reviews.csv", ("encoder", "accuracy", "maximize")),
-        ("data=digits", ("encoder", "accuracy", "maximize")),
-        ("data=table data.path=table.csv data.metric=accuracy", (None, "accuracy", "maximize")),
-        # What is given counts before the kind's own.
-        (f"{PAIRS} study.metric=loss", ("encoder_decoder", "loss", "minimize")),
-        (f"{PAIRS} study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    (PAIRS, ("encoder_decoder", "bleu", "maximize")),
+    (f"data=translation {ALIGNED}", ("encoder_decoder", "bleu", "maximize")),
+    ("data=generated", ("encoder_decoder", "exact_match", "maximize")),
+    ("data=language_modelling data.path=plays.txt", ("decoder", "loss", "minimize")),
+    ("data=tagging data.path=tags.tsv", ("encoder", "accuracy", "maximize")),
+    ("data=text_classification data.path=reviews.csv", ("encoder", "accuracy", "maximize")),
+    ("data=digits", ("encoder", "accuracy", "maximize")),
+    ("data=table data.path=table.csv data.metric=accuracy", (None, "accuracy", "maximize")),
+    # What is given counts before the kind's own.
+    (f"{PAIRS} study.metric=loss", ("encoder_decoder", "loss", "minimize")),
+    (f"{PAIRS} study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
+])  # fmt: skip
 def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(words, expected):
     assert prepared(*words.split()) == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["data.path=train"], f"in two other keys; write {ALIGNED}\n"),
-        (
-            ["data.path=train", "data.source_ending=.de"],
-            f"both file endings must be given for aligned files (as in {ALIGNED}); ",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("words", "says"), [
+    (["data.path=train"], f"in two other keys; write {ALIGNED}\n"),
+    (
+        ["data.path=train", "data.source_ending=.de"],
+        f"both file endings must be given for aligned files (as in {ALIGNED}); ",
+    ),
+])  # fmt: skip
 def test_one_of_two_aligned_files_is_answered_with_what_to_type(capsys, words, says):
     assert says in refused(capsys, "search", "data=translation", *words, "dispatch=local", "track=none")
     assert not Path("runs").exists()

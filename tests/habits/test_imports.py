@@ -73,15 +73,12 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     assert (code, "all 1 trials are the same as" in out) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("names", "fill", "says"),
-    [
-        (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
-        (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
-        (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
-        (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
-    ],
-)
+@pytest.mark.parametrize(("names", "fill", "says"), [
+    (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
+    (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
+    (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
+    (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
+])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
     Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
     assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0

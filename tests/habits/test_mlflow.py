@@ -19,16 +19,12 @@ def sections(*overrides):
     return [hpo.compose(*overrides)["track"], named["track"]]
 
 
-@pytest.mark.parametrize(
-    ("address", "overrides", "uri", "experiment"),
-    [
-        (ADDRESS, (), ADDRESS, "theirs"),
-        (ADDRESS, (f"track.uri={FILE}", "track.experiment=mine"), FILE, "mine"),
-        (SECRET, (), "${oc.env:MLFLOW_TRACKING_URI}", "theirs"),
-        (None, (), FILE, "hpo"),
-    ],
-    ids=["variables", "keys of the study", "a password", "neither"],
-)
+@pytest.mark.parametrize(("address", "overrides", "uri", "experiment"), [
+    (ADDRESS, (), ADDRESS, "theirs"),
+    (ADDRESS, (f"track.uri={FILE}", "track.experiment=mine"), FILE, "mine"),
+    (SECRET, (), "${oc.env:MLFLOW_TRACKING_URI}", "theirs"),
+    (None, (), FILE, "hpo"),
+], ids=["variables", "keys of the study", "a password", "neither"])  # fmt: skip
 def test_mlflows_own_variables_are_followed_and_the_studys_keys_win(monkeypatch, address, overrides, uri, experiment):
     if address:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)

@@ -19,59 +19,50 @@ def wandb(kind, **settings):
     return {"distribution": kind, **settings}
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        ({"min": 0.0, "max": 1}, {"low": 0.0, "high": 1.0}),
-        (wandb("int_uniform", min=1, max=8), {"low": 1, "high": 8, "integer": True}),
-        (wandb("q_uniform", min=0, max=1, q=0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
-        (wandb("log_uniform_values", min=1e-5, max=0.1), {"low": 1e-5, "high": 0.1, "log": True}),
-        (wandb("categorical", values=[3, 1]), {"choices": [3, 1]}),
-        ({"value": "adam"}, {"choices": ["adam"]}),
-        # These are our own form, or a group of hyperparameters.
-        ({"values": [1, 2]}, None),
-        ({"min": {"low": 1, "high": 2}, "max": [1, 2]}, None),
-        (nni("choice", ["relu", "gelu"]), {"choices": ["relu", "gelu"]}),
-        (nni("uniform", [0, 1]), {"low": 0.0, "high": 1.0}),
-        (nni("loguniform", [1e-5, 1e-1]), {"low": 1e-5, "high": 0.1, "log": True}),
-        (nni("quniform", [0, 10, 2]), {"low": 0, "high": 10, "step": 2}),
-        (nni("randint", [1, 9]), {"low": 1, "high": 8, "integer": True}),
-        (stats.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
-        (stats.uniform(2, 3), {"low": 2.0, "high": 5.0}),
-        (stats.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
-    ],
-)
+@pytest.mark.parametrize(("given", "read"), [
+    ({"min": 0.0, "max": 1}, {"low": 0.0, "high": 1.0}),
+    (wandb("int_uniform", min=1, max=8), {"low": 1, "high": 8, "integer": True}),
+    (wandb("q_uniform", min=0, max=1, q=0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
+    (wandb("log_uniform_values", min=1e-5, max=0.1), {"low": 1e-5, "high": 0.1, "log": True}),
+    (wandb("categorical", values=[3, 1]), {"choices": [3, 1]}),
+    ({"value": "adam"}, {"choices": ["adam"]}),
+    # These are our own form, or a group of hyperparameters.
+    ({"values": [1, 2]}, None),
+    ({"min": {"low": 1, "high": 2}, "max": [1, 2]}, None),
+    (nni("choice", ["relu", "gelu"]), {"choices": ["relu", "gelu"]}),
+    (nni("uniform", [0, 1]), {"low": 0.0, "high": 1.0}),
+    (nni("loguniform", [1e-5, 1e-1]), {"low": 1e-5, "high": 0.1, "log": True}),
+    (nni("quniform", [0, 10, 2]), {"low": 0, "high": 10, "step": 2}),
+    (nni("randint", [1, 9]), {"low": 1, "high": 8, "integer": True}),
+    (stats.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
+    (stats.uniform(2, 3), {"low": 2.0, "high": 5.0}),
+    (stats.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
+])  # fmt: skip
 def test_a_parameter_of_another_tool_is_a_dimension(given, read):
     dimension = of_peer(given, "space.lr")
     assert dimension == read
     assert all(type(dimension[end]) in (int, float) for end in ("low", "high") if end in (dimension or ()))
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (wandb("normal", mu=0, sigma=1), "cannot be W&B's normal; give hpo.log"),
-        ({"values": [1, 2], "probabilities": [0.9, 0.1]}, "cannot be W&B's probabilities"),
-        (nni("normal", [0, 1]), "cannot be NNI's normal; give hpo.log"),
-        (nni("quniform", [1, 10, 2]), "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list"),
-        (nni("choice", [{"_name": "conv"}]), "cannot be a choice with nested dimensions"),
-        (stats.norm(0, 1), r"cannot be SciPy's .*; give hpo.log\(1e-5, 1e-1\), a range"),
-        ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
-    ],
-)
+@pytest.mark.parametrize(("given", "says"), [
+    (wandb("normal", mu=0, sigma=1), "cannot be W&B's normal; give hpo.log"),
+    ({"values": [1, 2], "probabilities": [0.9, 0.1]}, "cannot be W&B's probabilities"),
+    (nni("normal", [0, 1]), "cannot be NNI's normal; give hpo.log"),
+    (nni("quniform", [1, 10, 2]), "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list"),
+    (nni("choice", [{"_name": "conv"}]), "cannot be a choice with nested dimensions"),
+    (stats.norm(0, 1), r"cannot be SciPy's .*; give hpo.log\(1e-5, 1e-1\), a range"),
+    ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
+])  # fmt: skip
 def test_what_no_space_has_is_refused(given, says):
     with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
         found(lambda config: 1.0, space={"net": {"lr": given}})
 
 
-@pytest.mark.parametrize(
-    ("typed", "read"),
-    [
-        ("{distribution: log_uniform_values, min: 1e-5, max: 1e-1}", {"low": 1e-5, "high": 0.1, "log": True}),
-        ("{min: 1, max: 8}", {"low": 1, "high": 8, "integer": True}),
-        ("{_type: loguniform, _value: [1e-5, 1e-1]}", {"low": 1e-5, "high": 0.1, "log": True}),
-    ],
-)
+@pytest.mark.parametrize(("typed", "read"), [
+    ("{distribution: log_uniform_values, min: 1e-5, max: 1e-1}", {"low": 1e-5, "high": 0.1, "log": True}),
+    ("{min: 1, max: 8}", {"low": 1, "high": 8, "integer": True}),
+    ("{_type: loguniform, _value: [1e-5, 1e-1]}", {"low": 1e-5, "high": 0.1, "log": True}),
+])  # fmt: skip
 def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
     composed = compose_config("search", ["space=none", f"space.training.lr={typed}"])["space"]
     assert (

@@ -73,18 +73,15 @@ def test_an_objective_is_trained_once(capsys):
 CALLED = "objective=typed_trainer:train(config, trial)"
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        (["space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
-        (["lr=0.1"], "lr: there is no such key; did you mean 'training.lr'?"),
-        (["objective=typed_trainer:train(config, trail)"], "objective: must be package.module:function, given"),
-        (["objective=typed_trainer.py:train"], "must name a module, such as typed_trainer:train, not a file"),
-        ([CALLED, "space.lr=[0.01,0.1]"], "'lr'; give it a default with +lr=0.01"),
-        ([CALLED, "space.split=[0.1,0.2]"], "'split'; give it a default with +objective_config.split=0.1"),
-        ([CALLED, "+split=0.1"], "for a key of your own with this name, write +objective_config.split"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "says"), [
+    (["space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
+    (["lr=0.1"], "lr: there is no such key; did you mean 'training.lr'?"),
+    (["objective=typed_trainer:train(config, trail)"], "objective: must be package.module:function, given"),
+    (["objective=typed_trainer.py:train"], "must name a module, such as typed_trainer:train, not a file"),
+    ([CALLED, "space.lr=[0.01,0.1]"], "'lr'; give it a default with +lr=0.01"),
+    ([CALLED, "space.split=[0.1,0.2]"], "'split'; give it a default with +objective_config.split=0.1"),
+    ([CALLED, "+split=0.1"], "for a key of your own with this name, write +objective_config.split"),
+])  # fmt: skip
 @pytest.mark.usefixtures("trainer")
 def test_typed_words_that_are_nearly_right_are_corrected(capsys, typed, says):
     assert says in refused(capsys, "search", *typed, "dispatch=local", "track=none", is_silent=True)

@@ -37,19 +37,16 @@ def test_rows_for_each_layer_and_an_optimizer_are_one_value_each():
     assert hpo.load("rows").best == study.best
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("{x: {low: 1, high: 8}}", list(range(1, 9))),
-        ("{x: {low: 1, high: 8, integer: false}}", []),
-        ("{x: {low: 0, high: 1, points: 3}}", [0.0, 0.5, 1.0]),
-        ("{x: {low: 1, high: 8, step: 3}}", [1, 4, 7]),
-        ("{x: {low: 0, high: 0.3, step: 0.1}}", [0.0, 0.1, 0.2, 0.3]),
-        # PyYAML takes 1e-5 for a text.
-        ("{x: [1e-5, 0.001, 0.1]}", [1e-5, 0.001, 0.1]),
-        ("{x: {low: 0, high: 1e-1, step: 5e-2}}", [0.0, 0.05, 0.1]),
-    ],
-)
+@pytest.mark.parametrize(("text", "values"), [
+    ("{x: {low: 1, high: 8}}", list(range(1, 9))),
+    ("{x: {low: 1, high: 8, integer: false}}", []),
+    ("{x: {low: 0, high: 1, points: 3}}", [0.0, 0.5, 1.0]),
+    ("{x: {low: 1, high: 8, step: 3}}", [1, 4, 7]),
+    ("{x: {low: 0, high: 0.3, step: 0.1}}", [0.0, 0.1, 0.2, 0.3]),
+    # PyYAML takes 1e-5 for a text.
+    ("{x: [1e-5, 0.001, 0.1]}", [1e-5, 0.001, 0.1]),
+    ("{x: {low: 0, high: 1e-1, step: 5e-2}}", [0.0, 0.05, 0.1]),
+])  # fmt: skip
 def test_whole_numbers_steps_and_texts_that_are_numbers(text, values):
     read_values = list(read(text)["x"].values)
     assert read_values == values
@@ -63,20 +60,17 @@ def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
     assert read("{x: {choices: [[1], [1], a]}}")["x"].values == ([1], "a")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{x: {choices: [[1, 2], '[1,2]']}}", r"x.choices: .*the text '\[1,2\]' is the JSON of another choice"),
-        ("{x: {choices: [{1: a}]}}", "x.choices: .*keys of a mapping must be texts"),
-        ("{x: {choices: [[.inf]]}}", "x.choices: .*finite numbers"),
-        ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
-        ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
-        ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
-        ("{x: [1e-5, 1e-4]}", r"only texts that look like numbers.*1\.0e-5.*v1"),
-        ("{x: {low: 0, high: 1, integer: true}, first: [{x: 0.77}]}", r"x=0.77 is not .* \(whole numbers 0 to 1\)"),
-        ("{' x': [1, 2]}", "the key ' x' must not begin or end with blanks; write 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("{x: {choices: [[1, 2], '[1,2]']}}", r"x.choices: .*the text '\[1,2\]' is the JSON of another choice"),
+    ("{x: {choices: [{1: a}]}}", "x.choices: .*keys of a mapping must be texts"),
+    ("{x: {choices: [[.inf]]}}", "x.choices: .*finite numbers"),
+    ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
+    ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
+    ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
+    ("{x: [1e-5, 1e-4]}", r"only texts that look like numbers.*1\.0e-5.*v1"),
+    ("{x: {low: 0, high: 1, integer: true}, first: [{x: 0.77}]}", r"x=0.77 is not .* \(whole numbers 0 to 1\)"),
+    ("{' x': [1, 2]}", "the key ' x' must not begin or end with blanks; write 'x'"),
+])  # fmt: skip
 def test_a_dimension_that_cannot_be_is_refused_by_name(text, words):
     with pytest.raises(SpaceError, match=rf"space.*{words}"):
         read(text)
@@ -98,29 +92,23 @@ def real(low, high, log=False, integer=False):
     return {"low": low, "high": high, "log": log, "integer": integer}
 
 
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("interval(0.1,0.9)", real(0.1, 0.9)),
-        ("int(interval(1,8))", real(1, 8, integer=True)),
-        ("tag(log,interval(1e-5,0.1))", real(1e-5, 0.1, log=True)),
-        ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
-        ("range(1,5)", {"low": 1, "high": 4, "step": 1}),
-        ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
-    ],
-)
+@pytest.mark.parametrize(("typed", "expected"), [
+    ("interval(0.1,0.9)", real(0.1, 0.9)),
+    ("int(interval(1,8))", real(1, 8, integer=True)),
+    ("tag(log,interval(1e-5,0.1))", real(1e-5, 0.1, log=True)),
+    ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
+    ("range(1,5)", {"low": 1, "high": 4, "step": 1}),
+    ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
+])  # fmt: skip
 def test_what_hydras_sweepers_search_is_a_dimension(typed, expected):
     assert compose_search(["space=none", f"space.training.lr={typed}"])["space"]["training"] == {"lr": expected}
 
 
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; write a list as [a,b]"),
-        ("training.lr=choice(1,2)", "takes one value, given choice(1,2); to search this key, set space.training.lr"),
-        ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect"),
-        ("space.training.lr=range(3,3)", "space.training.lr: has no values, given range(3,3)"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "says"), [
+    ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; write a list as [a,b]"),
+    ("training.lr=choice(1,2)", "takes one value, given choice(1,2); to search this key, set space.training.lr"),
+    ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect"),
+    ("space.training.lr=range(3,3)", "space.training.lr: has no values, given range(3,3)"),
+])  # fmt: skip
 def test_what_no_dimension_is_made_of_is_refused_with_what_to_write(capsys, typed, says):
     assert says in refused(capsys, "search", typed)

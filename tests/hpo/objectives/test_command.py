@@ -105,27 +105,24 @@ OPTIMIZERS = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}
 CONSTANTS = ("+amp=true", "+shape=[64,32]", "+note=two words", "+none=null")
 
 
-@pytest.mark.parametrize(
-    ("line", "words", "expected"),
-    [
-        ("run {flag:amp} end", ["space.amp=[true,false]"], ["run --amp end", "run end"]),
-        ("run {flag:plain:--no-amp} end", ["space.plain=[true,false]"], ["run --no-amp end", "run end"]),
-        (
-            "{args}",
-            ["space.lr=[0.1]", "space.optim.layers=[3]", *CONSTANTS],
-            ["--amp=true --shape=[64, 32] --note=two words --lr=0.1 --layers=3"],
-        ),
-        (
-            "--rate {lr} {args} {flag:amp}",  # {args} has what has no other place; keys with one last part are whole
-            ["space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1"],
-            ["--rate 0.5 --wd=1 --encoder.layers=1 --decoder.layers=2 --amp"],
-        ),
-        ("{args} {optimizer}", [OPTIMIZERS], [ADAM, "sgd"]),
-        ("{args}", [OPTIMIZERS, "+nested.rate=1"], [f"--rate=1 --optimizer={ADAM}", "--rate=1 --optimizer=sgd"]),
-        ("{lr}", ["+base=1", "+lr=${base}", "space.base=[1,2]"], ["1", "2"]),
-        ("{args} {width}", ["space.lr=[1,2]", "+width=4", SCALES], ["--lr=1 8", "--lr=1 16", "--lr=2 8", "--lr=2 16"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "words", "expected"), [
+    ("run {flag:amp} end", ["space.amp=[true,false]"], ["run --amp end", "run end"]),
+    ("run {flag:plain:--no-amp} end", ["space.plain=[true,false]"], ["run --no-amp end", "run end"]),
+    (
+        "{args}",
+        ["space.lr=[0.1]", "space.optim.layers=[3]", *CONSTANTS],
+        ["--amp=true --shape=[64, 32] --note=two words --lr=0.1 --layers=3"],
+    ),
+    (
+        "--rate {lr} {args} {flag:amp}",  # {args} has what has no other place; keys with one last part are whole
+        ["space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1"],
+        ["--rate 0.5 --wd=1 --encoder.layers=1 --decoder.layers=2 --amp"],
+    ),
+    ("{args} {optimizer}", [OPTIMIZERS], [ADAM, "sgd"]),
+    ("{args}", [OPTIMIZERS, "+nested.rate=1"], [f"--rate=1 --optimizer={ADAM}", "--rate=1 --optimizer=sgd"]),
+    ("{lr}", ["+base=1", "+lr=${base}", "space.base=[1,2]"], ["1", "2"]),
+    ("{args} {width}", ["space.lr=[1,2]", "+width=4", SCALES], ["--lr=1 8", "--lr=1 16", "--lr=2 8", "--lr=2 16"]),
+])  # fmt: skip
 def test_each_value_has_its_place_in_the_line(line, words, expected):
     assert [" ".join(given) for given in words_of(line, *words)] == expected
 
@@ -181,35 +178,32 @@ LR, AMP = "space.lr=[1,2]", "space.amp=[true,false]"
 CONTINUES = "command.continues=true"
 
 
-@pytest.mark.parametrize(
-    ("line", "words", "says"),
-    [
-        ("{flag:amp}", ["space.amp=[1,2]"], "amp: must be true or false for {flag:amp} in command.line, given 1"),
-        ("{flag:amp}", ["space.ammp=[true,false]"], "did you mean 'amp'?"),
-        ("{lr} {decay}", [LR], "'decay', which is neither searched nor in the configuration"),
-        ("{lr", [LR], "command.line: cannot be read"),
-        ("--amp={flag:amp}", [AMP], "{flag:amp} must be a separate word, given '--amp={flag:amp}'"),
-        ("--all={args}", [LR, "+lr=1"], "{args} must be a separate word"),
-        ("{lr} {task.sead}", [LR], "must not have {task.sead}; did you mean 'seed'"),
-        ("{config}", [RATES, "command.config=3"], "config: must be the path of a file in YAML or JSON, given 3"),
-        ("{lr}", [LR, "command.pattern={loss: 'loss [0-9.]+'}"], "command.pattern.loss: must have one group"),
-        ("{lr}", [LR, "command.pattern={loss: 3}"], "command.pattern.loss: must be a regular expression, given 3"),
-        ("{lr}", [LR, CONTINUES], "command.continues: has no effect, because command.line has no {task.resume_d"),
-        ("{lr} {task.resume_dir}", [LR, "command.continues=1"], "continues: must be true or false, given 1"),
-        ("{config}", ["+space.training.lerning_rate=[1]", FILE], "did you mean 'training.learning_rate'"),
-        ("{config}", [RATES, "+training.epoch=3", FILE], "training.epoch: base.yaml has no such key, and command.line"),
-        ("{lr}", [LR, FILE], "command.config: has no effect, because command.line"),
-        ("{config}", [RATES], "command.config: is missing, but command.line has {config}"),
-        ("{config}", [RATES, "command.config=bass.yaml"], "command.config: bass.yaml: cannot be read: No such file"),
-        ("{lr}", [LR, AMP, "+amp=true"], "amp: command.line has no {amp}; write"),
-        ("{lr}", [LR, "command.pattern={loss: 'loss ([0-9.]+'}"], "pattern.loss: is not a valid regular expression"),
-        ("{lr}", [LR, "command.pattern={step: '(.)'}"], "command.pattern: must have a regular expression for a metr"),
-        ("{lr} {task.folder}", [LR, "command.result=../out.json"], "result: must be the name of a file in {task"),
-        ("{lr} {task.amount}", [LR], "command.line: {task.amount} needs command.continues=true"),
-        ("{lr} {task.amount} {task.resume_dir}", [LR, CONTINUES], "grid sets no amounts of training, but the obj"),
-        ("{lr}", [LR, "strategy=asha", "strategy.max_amount=4"], "asha continues trainings, so the objective needs"),
-    ],
-)
+@pytest.mark.parametrize(("line", "words", "says"), [
+    ("{flag:amp}", ["space.amp=[1,2]"], "amp: must be true or false for {flag:amp} in command.line, given 1"),
+    ("{flag:amp}", ["space.ammp=[true,false]"], "did you mean 'amp'?"),
+    ("{lr} {decay}", [LR], "'decay', which is neither searched nor in the configuration"),
+    ("{lr", [LR], "command.line: cannot be read"),
+    ("--amp={flag:amp}", [AMP], "{flag:amp} must be a separate word, given '--amp={flag:amp}'"),
+    ("--all={args}", [LR, "+lr=1"], "{args} must be a separate word"),
+    ("{lr} {task.sead}", [LR], "must not have {task.sead}; did you mean 'seed'"),
+    ("{config}", [RATES, "command.config=3"], "config: must be the path of a file in YAML or JSON, given 3"),
+    ("{lr}", [LR, "command.pattern={loss: 'loss [0-9.]+'}"], "command.pattern.loss: must have one group"),
+    ("{lr}", [LR, "command.pattern={loss: 3}"], "command.pattern.loss: must be a regular expression, given 3"),
+    ("{lr}", [LR, CONTINUES], "command.continues: has no effect, because command.line has no {task.resume_d"),
+    ("{lr} {task.resume_dir}", [LR, "command.continues=1"], "continues: must be true or false, given 1"),
+    ("{config}", ["+space.training.lerning_rate=[1]", FILE], "did you mean 'training.learning_rate'"),
+    ("{config}", [RATES, "+training.epoch=3", FILE], "training.epoch: base.yaml has no such key, and command.line"),
+    ("{lr}", [LR, FILE], "command.config: has no effect, because command.line"),
+    ("{config}", [RATES], "command.config: is missing, but command.line has {config}"),
+    ("{config}", [RATES, "command.config=bass.yaml"], "command.config: bass.yaml: cannot be read: No such file"),
+    ("{lr}", [LR, AMP, "+amp=true"], "amp: command.line has no {amp}; write"),
+    ("{lr}", [LR, "command.pattern={loss: 'loss ([0-9.]+'}"], "pattern.loss: is not a valid regular expression"),
+    ("{lr}", [LR, "command.pattern={step: '(.)'}"], "command.pattern: must have a regular expression for a metr"),
+    ("{lr} {task.folder}", [LR, "command.result=../out.json"], "result: must be the name of a file in {task"),
+    ("{lr} {task.amount}", [LR], "command.line: {task.amount} needs command.continues=true"),
+    ("{lr} {task.amount} {task.resume_dir}", [LR, CONTINUES], "grid sets no amounts of training, but the obj"),
+    ("{lr}", [LR, "strategy=asha", "strategy.max_amount=4"], "asha continues trainings, so the objective needs"),
+])  # fmt: skip
 def test_what_a_program_cannot_take_is_refused(capsys, line, words, says):
     assert says in refused(capsys, *typed(line, *words))
     assert not Path("runs").exists()
@@ -233,21 +227,18 @@ PACKAGE = ["pkg/__init__.py", "pkg/__main__.py", "pkg/inner.py", "pkg/other.py"]
 SCRIPT = ["lib.py", "scripts/near.py", "scripts/train.py"]
 
 
-@pytest.mark.parametrize(
-    ("line", "files"),
-    [
-        ("python lib.py --config=small.yaml {lr} data results.json none \0", ["lib.py", "small.yaml"]),
-        ("./run.sh 'o{{ut.csv' $PWD/lib.py", ["./run.sh", "$PWD/lib.py"]),
-        ("python -c 1", []),
-        ("python -m single {lr}", ["beside.py", "single.py"]),
-        ("python -u -m pkg --lr {lr}", PACKAGE),
-        ("torchrun scripts/train.py {lr}", SCRIPT),
-        ("accelerate launch --config_file=small.yaml --module single", ["beside.py", "single.py", "small.yaml"]),
-        ("python pkg", PACKAGE),
-        ("python -m far.run", ["lib.py", "src/far/run.py"]),
-        ("env PYTHONPATH=elsewhere python -m away", ["elsewhere/away.py"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "files"), [
+    ("python lib.py --config=small.yaml {lr} data results.json none \0", ["lib.py", "small.yaml"]),
+    ("./run.sh 'o{{ut.csv' $PWD/lib.py", ["./run.sh", "$PWD/lib.py"]),
+    ("python -c 1", []),
+    ("python -m single {lr}", ["beside.py", "single.py"]),
+    ("python -u -m pkg --lr {lr}", PACKAGE),
+    ("torchrun scripts/train.py {lr}", SCRIPT),
+    ("accelerate launch --config_file=small.yaml --module single", ["beside.py", "single.py", "small.yaml"]),
+    ("python pkg", PACKAGE),
+    ("python -m far.run", ["lib.py", "src/far/run.py"]),
+    ("env PYTHONPATH=elsewhere python -m away", ["elsewhere/away.py"]),
+])  # fmt: skip
 def test_files_and_modules_that_it_names_are_code_and_so_is_what_python_files_import(monkeypatch, line, files):
     for name, text in MODULES.items():
         Path(name).parent.mkdir(exist_ok=True, parents=True)
@@ -267,15 +258,12 @@ def test_a_secret_in_the_line_is_noted_by_its_name_and_not_shown():
     assert not {"1234567", "abcdefgh", "xyz"} & set("".join(notes).split())
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
-        ("python trian.py {lr}", "there is no file trian.py on this machine"),
-        ("python lib.py --hook absent.py {lr}", ""),
-        ("bin/python -m absent {lr}", "the module absent is neither in the working directory nor on PYTHONPATH"),
-    ],
-)
+@pytest.mark.parametrize(("line", "says"), [
+    ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
+    ("python trian.py {lr}", "there is no file trian.py on this machine"),
+    ("python lib.py --hook absent.py {lr}", ""),
+    ("bin/python -m absent {lr}", "the module absent is neither in the working directory nor on PYTHONPATH"),
+])  # fmt: skip
 def test_a_program_script_or_module_that_is_missing_here_is_noted_before_the_search(line, says):
     Path("bin").mkdir()
     Path("lib.py").touch()

@@ -43,13 +43,10 @@ def printing(text):
     return python(f"print({text!r})")
 
 
-@pytest.mark.parametrize(
-    ("lines", "num_points", "metrics"),
-    [
-        ([{"loss": 1.0, "epoch": 10}, {"loss": 0.5, "epoch": 20}], 2, {"loss": 0.5}),
-        ([{"loss": 1.0, "step": 100}, {"loss": 0.5, "step": 200}, {"size": 3}], 2, {"loss": 0.5, "size": 3}),
-    ],
-)
+@pytest.mark.parametrize(("lines", "num_points", "metrics"), [
+    ([{"loss": 1.0, "epoch": 10}, {"loss": 0.5, "epoch": 20}], 2, {"loss": 0.5}),
+    ([{"loss": 1.0, "step": 100}, {"loss": 0.5, "step": 200}, {"size": 3}], 2, {"loss": 0.5, "size": 3}),
+])  # fmt: skip
 def test_lines_of_json_are_the_curve_and_the_result(lines, num_points, metrics):
     command = printing("\n".join(["for people", "3", *map(json.dumps, lines)]))
     assert read(command, direction="minimize") == (lines[:num_points], metrics)
@@ -62,16 +59,13 @@ def test_the_log_of_hugging_face_is_read():
     assert not any("train_loss" in point for point in points)
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ('valid | {"epoch": 3, "loss": "4.1"} | done', {"epoch": 3, "loss": 4.1}),
-        ("{'loss': nan, 'epoch': 1.0, 'best': -inf}", {"epoch": 1.0}),
-        ("10:00 {'loss': np.float64(0.5), 'on': True}", {"epoch": 1, "loss": 0.5, "on": 1}),
-        ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}),
-        ('a config: {"lr": 1, "epoch": 3}', None),
-    ],
-)
+@pytest.mark.parametrize(("line", "expected"), [
+    ('valid | {"epoch": 3, "loss": "4.1"} | done', {"epoch": 3, "loss": 4.1}),
+    ("{'loss': nan, 'epoch': 1.0, 'best': -inf}", {"epoch": 1.0}),
+    ("10:00 {'loss': np.float64(0.5), 'on': True}", {"epoch": 1, "loss": 0.5, "on": 1}),
+    ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}),
+    ('a config: {"lr": 1, "epoch": 3}', None),
+])  # fmt: skip
 def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
     points = [message["point"] for message in run(printing(line)) if "point" in message]
     assert points == [expected] * (expected is not None)
@@ -111,13 +105,10 @@ def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follo
     assert metrics == {"acc": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("result.json", '{"eval": {"acc": "0.5"}, "name": "x"}', {"eval/acc": 0.5}),
-        ("out/all.csv", "epoch, eval/acc ,size\n1,0.25,3\n2,0.5,\n", {"eval/acc": 0.5}),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    ("result.json", '{"eval": {"acc": "0.5"}, "name": "x"}', {"eval/acc": 0.5}),
+    ("out/all.csv", "epoch, eval/acc ,size\n1,0.25,3\n2,0.5,\n", {"eval/acc": 0.5}),
+])  # fmt: skip
 def test_a_file_has_the_result_and_lines_the_curve(name, text, expected):
     code = f"""\
 import pathlib, sys
@@ -164,20 +155,17 @@ BAD_FILES = "import os, sys; os.chdir(sys.argv[1]); [open(name, 'w').write('3') 
 LAST = "its last line was 'is done'"
 
 
-@pytest.mark.parametrize(
-    ("code", "settings", "error"),
-    [
-        ("raise ValueError('too hot')", {}, "exit code 1: ValueError: too hot (after "),
-        ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", {}, "exit code 1: four (after two | three)"),
-        (NO_METRIC, {}, "printed no line of JSON"),
-        ("import os; os.kill(os.getpid(), 9)", {}, "the command ended with signal SIGKILL: it printed nothing"),
-        (NO_METRIC, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
-        (NO_METRIC, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
-        (BAD_FILES, {"result": "a.csv"}, "command.result: a.csv cannot be read: the file must have a row of column"),
-        (BAD_FILES, {"result": "b.json"}, "command.result: b.json must be a JSON object with numbers by name, given 3"),
-        ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
-    ],
-)
+@pytest.mark.parametrize(("code", "settings", "error"), [
+    ("raise ValueError('too hot')", {}, "exit code 1: ValueError: too hot (after "),
+    ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", {}, "exit code 1: four (after two | three)"),
+    (NO_METRIC, {}, "printed no line of JSON"),
+    ("import os; os.kill(os.getpid(), 9)", {}, "the command ended with signal SIGKILL: it printed nothing"),
+    (NO_METRIC, {"pattern": {"loss": "loss (.)"}}, "no line of the command's output matches"),
+    (NO_METRIC, {"result": "out.json"}, "command.result: the program wrote no out.json into {task.folder}"),
+    (BAD_FILES, {"result": "a.csv"}, "command.result: a.csv cannot be read: the file must have a row of column"),
+    (BAD_FILES, {"result": "b.json"}, "command.result: b.json must be a JSON object with numbers by name, given 3"),
+    ("print('loss -')", {"pattern": {"loss": "loss (.)"}}, "pattern.loss: must match a number, given '-' in"),
+])  # fmt: skip
 def test_a_fault_is_the_trials_error_in_one_line(code, settings, error):
     outcome = outcome_of(run(python(code, "{task.folder}"), settings=settings))
     assert error in outcome.error
