@@ -10,7 +10,7 @@ from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -43,13 +43,8 @@ class StrictFiles(FileConfigSource):
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Return the configuration of one file.
-
-        Raise ConfigLoadError if there is no such file, and DocumentError if the file is not valid.
-        """
+        """Return the configuration of one file, which exists; DocumentError if the file is not valid."""
         path = Path(self.path, self._normalize_file_name(config_path))
-        if not path.is_file():
-            raise ConfigLoadError(f"{path} is not there")
         if path.stat().st_size > 0:
             read_yaml(path, "config_dir")
         text = path.read_text(encoding="utf-8-sig")

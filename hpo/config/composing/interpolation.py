@@ -37,13 +37,8 @@ def resolve(config: DictConfig) -> dict[str, Any]:
             tree = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         except MissingMandatoryValue as error:
             raise ConfigError(f"{error.full_key}: has only the placeholder ???; give it a value") from error
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"{error.full_key or 'config'}: {_reason(error)}") from error
-        except (RecursionError, ValueError) as error:
-            raise ConfigError(
-                f"config: references cannot be resolved ({type(error).__name__}); write values in place of the "
-                "references"
-            ) from error
+        except (OmegaConfBaseException, RecursionError, ValueError) as error:
+            raise ConfigError(f"{getattr(error, 'full_key', None) or 'config'}: {_reason(error)}") from error
     return cast("dict[str, Any]", map_leaves(tree, lambda leaf: _with_names(leaf) if isinstance(leaf, str) else leaf))
 
 
@@ -177,8 +172,8 @@ def at(tree: Any, path: tuple[str, ...]) -> Any:
     return tree
 
 
-def _reason(error: OmegaConfBaseException) -> str:
-    cause: BaseException = error
+def _reason(error: BaseException) -> str:
+    cause = error
     while isinstance(cause, InterpolationResolutionError) and cause.__cause__ is not None:
         cause = cause.__cause__
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]

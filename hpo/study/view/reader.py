@@ -168,7 +168,9 @@ class MirrorReader(StudyReader):
 
     def _fetch_files(self) -> str:
         """Fetch the changed files, and return the time at which the mirror was written."""
-        for tries_left in reversed(range(_TRIES)):
+        tries_left = _TRIES
+        while True:
+            tries_left -= 1
             manifest = Manifest.at(self._store.place)
             if manifest is None:
                 raise StudyError(
@@ -184,7 +186,6 @@ class MirrorReader(StudyReader):
                     raise
             else:
                 return manifest.written
-        raise AssertionError
 
     def _fetch_file(self, name: str, digest: str | None) -> None:
         path = self.folder.path / name

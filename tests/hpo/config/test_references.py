@@ -14,7 +14,7 @@ import hpo
 from hpo.config.composing.compose import compose_config
 from hpo.config.composing.references import references_of, references_to, with_point
 from hpo.config.study_config import config_from_dict
-from hpo.study.preparing.preparation import prepare_study
+from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import HERE, note, noted
@@ -110,6 +110,13 @@ def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
     tree["training"]["weight_decay"] = 0.5
     with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be 0\.003, given 0\.5"):
         prepare_study(config_from_dict(tree))
+
+
+def test_a_tree_below_objective_config_keeps_its_references():
+    split, lr = "+objective_config.split=0.5", "+objective_config.model.lr=${objective_config.split}"
+    words = ("objective=toy_score:score(config)", split, lr, "+objective_config.model.at='at ${..split}'")
+    config = config_from_dict(compose_config("search", [*words, "space.split=[0.1,0.2]"]))
+    assert refuse_bad_search(config).trial_config({"split": 0.1})["model"] == {"lr": 0.1, "at": "at 0.1"}
 
 
 TREE = {

@@ -80,6 +80,7 @@ CALLED = "objective=typed_trainer:train(config, trial)"
     (["objective=typed_trainer.py:train"], "must name a module, such as typed_trainer:train, not a file"),
     ([CALLED, "space.lr=[0.01,0.1]"], "'lr'; give it a default with +lr=0.01"),
     ([CALLED, "space.split=[0.1,0.2]"], "'split'; give it a default with +objective_config.split=0.1"),
+    ([CALLED, "+objective_config.split=1", "+lr=1"], "lr: must be below objective_config, like all keys of"),
     ([CALLED, "+split=0.1"], "for a key of your own with this name, write +objective_config.split"),
 ])  # fmt: skip
 @pytest.mark.usefixtures("trainer")

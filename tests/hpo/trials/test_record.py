@@ -82,6 +82,8 @@ def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
         reopened(tmp_path, name="other")
     with pytest.raises(StudyError, match="already holds a study 's'"):
         make(tmp_path)
+    with pytest.raises(StudyError, match=r"there is no study 'other' in study\.db"):
+        list(ReadOnlyRows(tmp_path / "study.db", "other", SPACE).read())
     (tmp_path / "study.db").write_bytes(b"not a database" * 100)
     with pytest.raises(StudyError, match=r"study\.db"):
         reopened(tmp_path)
