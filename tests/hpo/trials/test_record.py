@@ -1,6 +1,8 @@
 """The record: what Optuna reads of it, that nothing is written twice, and how it is read without a trace."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 
 import optuna
 import pytest
@@ -9,9 +11,10 @@ from optuna.trial import TrialState, create_trial
 from hpo.errors import StudyError
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.record.optuna_tables import Tables
+from hpo.trials.record.own_file import refuse_damaged_file
 from hpo.trials.record.read_only import ReadOnlyRows
 from hpo.trials.record.record import FIRST, LAST, Record
-from hpo.trials.record.storage import Stored, continue_record, create_record, read_record, sqlite_url
+from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 
@@ -89,6 +92,15 @@ def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
         reopened(tmp_path)
 
 
+def test_what_sqlite_itself_finds_wrong_with_a_file_is_its_damage(tmp_path):
+    path = tmp_path / "study.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript("CREATE TABLE made (x); INSERT INTO made VALUES (NULL); PRAGMA writable_schema = 1")
+        file.executescript("UPDATE sqlite_master SET sql = 'CREATE TABLE made (x NOT NULL)'")
+    with pytest.raises(StudyError, match=r"study\.db is damaged: NULL value in made\.x"):
+        refuse_damaged_file(path)
+
+
 @pytest.mark.parametrize(("file", "options"), [("team.db", ""), ("team.db", "?timeout=5"), ("study.db", "")])
 def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file, options):
     url = sqlite_url(tmp_path / file) + options
@@ -117,6 +129,34 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
     for name in ("one", "somebody's"):
         with pytest.raises(StudyError, match="holds a study"):
             create_record(stored(url, name))
+
+
+def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
+    record = make(tmp_path, num_folds=2)
+    for number, score in enumerate((1 / 7, 2 / 7)):
+        record.open_trial(0, Proposal({**POINT, "layers": number + 1}))
+        record.add_outcome(number, 0, Outcome({"score": score}))
+    record.add_outcome(0, 1, Outcome(error="no luck"))
+    record.close()
+    expected = reopened(tmp_path, 2).trials()
+    for form in ("known", "other"):
+        (tmp_path / form).mkdir()
+        copy_renamed(tmp_path / "study.db", tmp_path / form / "study.db", "s", "named")
+        assert reopened(tmp_path / form, 2, "named").trials() == expected
+        monkeypatch.setattr("hpo.trials.record.storage.rename_study", lambda *_: False)
+
+
+@pytest.mark.parametrize(("scales", "best"), [(0, 0), (3, 1)])
+def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
+    space, goal = space_from_dict({"study": {"scale": [1, 2, 3]}}), Goal({"score": "maximize"}, target=scales)
+    study = Stored(sqlite_url(tmp_path / "study.db"), "s", space, goal, TaskLayout(1), lambda _: None)
+    record = create_record(study)
+    for number, (scale, score) in enumerate(((1, 0.9), (3, 0.1))):
+        record.open_trial(0, Proposal({"study.scale": scale}))
+        record.add_outcome(number, 0, Outcome({"score": score}))
+    for read in (record, read_record(study)):
+        assert read.history().best().number == best
+        assert [trial.scale for trial in read.trials()] == ([1, 3] if scales else [0, 0])
 
 
 def read_only_connection(folder, num_folds=1, is_written=lambda: False):
