@@ -115,10 +115,12 @@ import pathlib, sys
 print('epoch 1 loss 1')
 path = pathlib.Path(sys.argv[1], {name!r})
 path.parent.mkdir(exist_ok=True)
-path.write_text({text!r})"""
+path.write_text({text!r})
+pathlib.Path('folder').write_text(sys.argv[1])"""
     settings = {"pattern": {"loss": "loss ([0-9.]+)", "epoch": "epoch ([0-9]+)"}, "result": name}
     points, metrics = read(python(code, "{task.folder}"), "eval/acc", settings)
     assert (points, metrics) == ([{"epoch": 1, "loss": 1.0}], {"loss": 1.0, **expected})
+    assert not Path(Path("folder").read_text()).exists()
 
 
 def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
@@ -177,6 +179,7 @@ def test_a_fault_is_the_trials_error_in_one_line(code, settings, error):
 def test_a_command_that_cannot_be_run_is_the_trials_error():
     assert "'nothing-like-it' cannot be run: No such file or directory" in outcome_of(run("nothing-like-it {lr}")).error
     assert "this trial has no value for {decay}" in outcome_of(run("train {decay}")).error
+    assert "a full training has no value for {task.amount}; give a def" in outcome_of(run("train {task.amount}")).error
 
 
 def test_its_log_is_what_it_wrote_and_its_failure_says_the_last_lines(capsys):

@@ -8,6 +8,7 @@ import pytest
 
 from hpo.engine.loop import search
 from hpo.errors import HpoError
+from hpo.objectives.table import run_fold
 from hpo.trials.record.record import memory_record
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.studies import STRATEGIES, prepared, toy_config
@@ -87,6 +88,9 @@ def test_several_score_columns_are_folds(tmp_path):
     assert study.layout.folds == 2
     first = history[0]
     assert first.score == pytest.approx(first.point["layers"] + first.point["width"] * 0.015)
+    tree = config(write_table(tmp_path), metric=["bleu_0", "bleu_1"])
+    with pytest.raises(HpoError, match=r"split\.race_after: must be less than the number of folds \(2\), given 2"):
+        prepared(tmp_path, tree | {"split": tree["split"] | {"race_after": 2}})
 
 
 def test_a_table_in_parquet_is_the_same_table(tmp_path):
@@ -122,9 +126,30 @@ def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_
     assert history[-1].score == max(trial.score for trial in history if trial.amount == 1) + 3
 
 
+def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
+    study, history, _ = run(tmp_path, halved(tmp_path, 3, 12))
+    # Its curves have four places.
+    assert [(trial.amount, trial.reached) for trial in history] == [(3, 3)] * 4 + [(6, 4)] * 2 + [(12, 4)]
+    assert [trial.total_cost for trial in history] == [3] * 4 + [1] * 3
+    texts = [study.amount_text(history[number]) for number in (0, -1)]
+    assert texts == [", trained to 3 of 12", ", ended by itself at 4 of 12"]
+
+
+@pytest.mark.parametrize(("task", "words"), [
+    ({"amount": 2}, "no learning curve for this configuration; give data.curves and data.curve"),
+    ({"metrics": ("bleu_0", "speed")}, "the table's row of this configuration has no number in column 'speed'"),
+    ({"config": {"data": 3}}, "data: must be a mapping with path and metric, given 3; choose data=table"),
+])  # fmt: skip
+def test_what_a_table_does_not_have_is_the_error_of_the_trial(tmp_path, task, words):
+    own = {"data": config(write_table(tmp_path))["data"], "layers": 1, "width": 8, "kind": "relu"}
+    with pytest.raises((LookupError, ValueError), match=words):
+        next(run_fold({"config": own, "metric": "bleu_0", "amount": None, "fold": 0} | task))
+
+
 REFUSED = [
     ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
     ({"absent": "refuse"}, "2 combinations are missing"),
+    ({"absent": 3}, "data.absent: must be a valid string, given 3"),
     ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
     ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),
 ]
