@@ -26,11 +26,11 @@ def imported(*rows, name="old"):
     assert main(["import", name, "--csv", f"{name}.csv"]) == 0
 
 
-def learning(strategy="tpe", space=None, imports="old", fill=None):
+def learning(strategy="tpe", space=None, imports="old", fill=None, trials=1, config=None):
     """Search with what was imported."""
     settings = {"study.imports": imports} | ({"study.imports_fill": fill} if fill else {})
-    given = {"name": "new", "strategy": strategy, "progress": "auto", "settings": settings}
-    return found(lambda config: config["lr"], space=space or {"lr": LR}, trials=1, **given)
+    given = {"name": "new", "strategy": strategy, "progress": "auto", "settings": settings, "config": config}
+    return found(lambda config: config["lr"], space=space or {"lr": LR}, trials=trials, **given)
 
 
 def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
@@ -77,20 +77,34 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
     (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
+    (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
+    (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a number, given 'good'"),
     (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
     Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
+    Path("bad.csv").write_text("state,score,lr\ncomplete,good,0.1\n")
     assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
     with pytest.raises((ConfigError, HpoError), match=says):
         read_imports(names, space_from_dict(two_sweeps()), Goal({"score": "maximize"}), fill)
 
 
-def test_a_strategy_that_does_not_learn_from_what_is_imported_is_said_not_to(capsys):
+def test_a_strategy_that_does_not_learn_from_imports_is_said_not_to_and_an_imported_default_to_be_tried_neither(capsys):
     imported("lr,score", "0.1,0.95")
-    learning("random")
-    says = "strategy=random does not learn from them, and proposes none of their points again"
-    assert says in capsys.readouterr().out
+    study = learning("random", trials=2, config={"lr": 0.1})
+    said = capsys.readouterr().out
+    assert "strategy=random does not learn from them, and proposes none of their points again" in said
+    assert "space.first" not in said
+    assert "tried first" not in (study.folder / "report.md").read_text()
+
+
+def test_of_scales_and_of_several_metrics_each_is_a_column_of_its_own():
+    Path("one.csv").write_text("state,score,lr\ncomplete,1,0.1\n")
+    scales = space_from_dict({"lr": LR, "study": {"scale": {"values": [1, 2], "default": 1}}})
+    with pytest.raises(ConfigError, match=r"imports_fill\.study\.scale: has no effect, because trials without a scale"):
+        read_imports(["one.csv"], scales, Goal({"score": "maximize"}), {"study.scale": 1})
+    with pytest.raises(HpoError, match=r"one\.csv has no column 'size'; its columns are state, score, lr"):
+        read_imports(["one.csv"], space_from_dict({"lr": LR}), Goal({"score": "maximize", "size": "minimize"}))
 
 
 def test_an_import_is_listed_and_is_no_study(capsys):

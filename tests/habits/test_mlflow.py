@@ -31,6 +31,7 @@ def test_mlflows_own_variables_are_followed_and_the_studys_keys_win(monkeypatch,
         monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
     rest = {"patience": 60, "own_lines": None, "artifacts": False}
     assert sections(*overrides) == [{"name": "mlflow", "uri": uri, "experiment": experiment} | rest] * 2
+    assert [track["name"] for track in sections("track=none")] == ["none"] * 2
 
 
 def test_the_page_that_opens_is_that_of_the_variable(capsys, monkeypatch):

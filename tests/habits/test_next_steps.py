@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import hpo
-from tests.hpo.cli.commands import refused
+from tests.hpo.cli.commands import QUICK, refused
+from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import found, note, noted
 
 
@@ -42,3 +43,12 @@ def test_what_a_function_cannot_do_names_what_works_instead(capsys):
     with pytest.raises(hpo.HpoError, match=r'fully trained.*hpo\.load\("mine"\)\.train\(\)'):
         study.extend(best=1)
     assert [path.name for path in Path("runs").iterdir()] == ["mine"]
+
+
+@pytest.mark.slow
+def test_the_next_steps_that_are_announced_are_those_that_are_shown(capsys):
+    code, out, _ = command(capsys, "search", *QUICK, "study.name=quick", "study.trials=1", "split.folds=1")
+    steps = [line.strip() for line in out.partition("\nnext:")[2].splitlines()]
+    assert (code, steps[0].split("   ")[0]) == (0, "hpo test quick")
+    shown = command(capsys, "show", "quick")[1]
+    assert [step for step in steps if step not in shown] == [], shown

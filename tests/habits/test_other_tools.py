@@ -50,6 +50,9 @@ def test_a_parameter_of_another_tool_is_a_dimension(given, read):
     (nni("normal", [0, 1]), "cannot be NNI's normal; give hpo.log"),
     (nni("quniform", [1, 10, 2]), "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list"),
     (nni("choice", [{"_name": "conv"}]), "cannot be a choice with nested dimensions"),
+    (wandb("uniform", min=0), r"W&B's uniform must have numbers as min and max, given \{'distribution': 'uniform', 'm"),
+    (nni("uniform", [1]), r"NNI's uniform must have 2 numbers as _value, given \[1\]"),
+    (nni("choice", 3), "must have a list of values, given 3"),
     (stats.norm(0, 1), r"cannot be SciPy's .*; give hpo.log\(1e-5, 1e-1\), a range"),
     ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
 ])  # fmt: skip
@@ -90,6 +93,9 @@ def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
 
     assert found(train, space=NESTED).trials["state"].tolist() == ["complete"] * 4
     assert as_meant(NESTED)["optimizer"].keys() == {"learning_rate", "momentum", "schedule"}
+    # A group that the configuration calls so stays one.
+    own = {"net": {"parameters": {"lr": {"values": [1, 2]}}}}
+    assert as_meant(own, {"net": {"parameters": {"lr": 1}}}) == own
 
 
 def test_a_whole_sweep_names_its_part():

@@ -100,6 +100,7 @@ REFUSED = [
     ({"config": Adam(0.1)}, "config: must be a dict, given a Adam; use dataclasses.asdict(...)"),
     ({"config": argparse.Namespace(lr=0.1)}, "config: must be a dict, given a Namespace; use vars(...)"),
     ({"space": {"x": np.float32}}, "space.x: must be a dimension, given <class 'numpy.float32'>"),
+    ({"space": {"layers": {1: [2, 3], 2: [4, 5]}}}, "space.layers: must have strings as keys, given 1; write '1'"),
     ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
     ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),
 ]
@@ -111,6 +112,11 @@ def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_tria
         found(lambda config: 1.0, **({"space": {"lr": [1, 2]}} | arguments))
     assert says in str(error.value)
     assert not Path("runs").exists()
+
+
+def test_a_choice_is_a_value_or_a_name():
+    with pytest.raises(hpo.HpoError, match=r"must not be the value of another choice, given 'relu' as both; rename"):
+        hpo.choices("relu", relu=Relu)
 
 
 DEFAULTS = [

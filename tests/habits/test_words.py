@@ -42,3 +42,11 @@ def test_all_words_of_the_toolkit_are_constants_like_any_other():
     seen = noted()[-1]
     assert (seen["split"]["seed"], seen["data"]["test"], seen["training"]["seed"]) == (6, 6, 6)
     assert seen == longer.best.config
+
+
+@pytest.mark.slow
+def test_points_to_try_first_may_be_given_next_to_a_dimension_called_first():
+    study = found(lambda config: config["first"], space={"first": (1, 500)}, config={"first": 77, "size": 1}, trials=1)
+    assert study.best.point == {"first": 77}
+    longer = study.extend({"size": 2}, best=1, progress=False)
+    assert (longer.best.point, longer.best.config["size"]) == ({"first": 77}, 2)
