@@ -17,12 +17,12 @@ def state(tmp_path):
     folder = tmp_path / "home" / "state"
     (folder / "step_3" / "f").write_text("third")
     (folder / "empty").mkdir()
-    for name, target in {"latest": "step_3", "newest": "latest", "whole": str(folder / "step_3" / "f")}.items():
+    for name, target in (LINKS | {"whole": str(folder / "step_3" / "f")}).items():
         (folder / name).symlink_to(target)
     return folder
 
 
-LINKS = {"latest": "step_3", "newest": "latest", "whole": "step_3/f"}
+LINKS = {"latest": "step_3", "newest": "latest", "whole": "step_3/f", "to_nothing": "nowhere", "itself": "itself"}
 
 
 def links_in(folder):
