@@ -54,17 +54,17 @@ def test_it_comes_back_with_all_that_is_not_made_again_and_goes_on(toy, tmp_path
     assert run_toy(back.path, toy_config(trials=3)) == run_toy(tmp_path / "whole", toy_config(trials=3))
 
 
-def rebuilt(name=None, kind=tarfile.REGTYPE, target="", *, without=None, change=(b"", b"")):
+def rebuilt(name=None, kind=tarfile.REGTYPE, target="", content=b"", *, without=None, change=(b"", b"")):
     """Write the archive again without a member, with its contents changed, or with one member more."""
     with tarfile.open(FILE) as before, tarfile.open("changed.tar.gz", "w:gz") as after:
         for member in before:
-            content = before.extractfile(member).read() if member.isfile() else b""
+            packed = before.extractfile(member).read() if member.isfile() else b""
             if member.name != without:
-                after.addfile(member, io.BytesIO(content.replace(*change)))
+                after.addfile(member, io.BytesIO(packed.replace(*change)))
         if name:
             more = tarfile.TarInfo(name)
-            more.type, more.linkname = kind, target
-            after.addfile(more)
+            more.type, more.linkname, more.size = kind, target, len(content)
+            after.addfile(more, io.BytesIO(content))
     return Path("changed.tar.gz").read_bytes()
 
 
@@ -73,6 +73,8 @@ DAMAGES = {
     "truncated": lambda archived: archived[:2000],
     "a byte": lambda archived: archived[:3000] + bytes([archived[3000] ^ 255]) + archived[3001:],
     "without a manifest": lambda _: rebuilt(without="manifest.json"),
+    "a list as its manifest": lambda _: rebuilt("manifest.json", content=b"[]", without="manifest.json"),
+    "without its folder": lambda _: rebuilt(without="toy"),
     "without a file": lambda _: rebuilt(without="toy/trials.csv"),
     "another content": lambda _: rebuilt(change=(b"random", b"rAndom")),
     "a further file": lambda _: rebuilt("toy/more"),

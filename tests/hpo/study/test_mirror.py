@@ -15,6 +15,7 @@ from hpo.session.mirroring import Mirroring, refuse_bad_urls
 from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.mirror import Manifest, Mirror, restore
 from hpo.study.test_log import all_evaluations
+from hpo.study.view.reader import open_reader
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import TaskReport
 from tests.studies import rows, run_toy, toy_config
@@ -88,6 +89,8 @@ def test_links_that_leave_the_folder_and_impossible_names_are_refused_and_nothin
     with pytest.raises(StudyError, match=r"this version can read|leads out|outside of the folder|cannot be read"):
         restore(place.url)
     assert not list(Path("runs").glob("*"))
+    place.write("manifest.json", [json.dumps(MANIFEST).encode()])
+    assert restore(place.url).exists, "without these fields it is a study"
 
 
 def test_a_copy_that_is_cut_off_within_its_manifest_leaves_the_whole_one_before_it(toy, place, tmp_path, monkeypatch):
@@ -120,13 +123,21 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(toy, place, tmp_pat
     assert (tmp_path / "mirror/manifest.json").read_bytes() == before
 
 
-def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path, caplog):
+def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path, monkeypatch, caplog):
+    """Here one that is written while this machine copies."""
     url = place.url
     mirror_of(toy, url).copy()
     there = restore(url, tmp_path / "elsewhere")
     for folder, trials in ((there.path, 4), (toy.path.absolute(), 3)):
         run_toy(folder, toy_config(trials=trials))
-    mirror_of(there, url).copy()
+    write = Place.write
+
+    def overtaken(self, *given):
+        write(self, *given)
+        monkeypatch.setattr(Place, "write", write)
+        mirror_of(there, url).copy()
+
+    monkeypatch.setattr(Place, "write", overtaken)
     words = f"{there.path} has continued this study, and wrote copy 2 to {url} at .* UTC; .*`hpo resume"
     with pytest.raises(StudyError, match=words):
         mirror_of(toy, url).copy()
@@ -148,11 +159,12 @@ FILES = [
     *({name: DIGEST} for name in ("", ".", "/f", "a/../../f")),
     {"f": DIGEST, "./f": DIGEST},
 ]
+BAD_FIELDS = {"name": "../x", "id": 1, "writer": "\x1b[2J", "format": 99}
 BAD = [
     *("[]", '{"format": 1}', "{", json.dumps(MANIFEST | {"files": {"study.db": DIGEST}})),
     *(json.dumps(MANIFEST | {"files": {**MANIFEST["files"], **files}}) for files in FILES),
     *(json.dumps(MANIFEST | {"folders": folders}) for folders in ("f", ["../f"], ["/f"], [1])),
-    *(json.dumps(MANIFEST | {key: bad}) for key, bad in {"name": "../x", "id": 1, "writer": "\x1b[2J"}.items()),
+    *(json.dumps(MANIFEST | {key: bad}) for key, bad in BAD_FIELDS.items()),
 ]
 
 
@@ -187,6 +199,9 @@ def test_a_missing_damaged_or_already_restored_copy_is_refused(toy, place, tmp_p
     (tmp_path / "mirror/files" / Manifest.at(place).files["trials.csv"]).write_text("0,0")
     with pytest.raises(StudyError, match=r"trials\.csv at .* is damaged"):
         restore(place.url)
+    (tmp_path / "mirror/files" / Manifest.at(place).files["config.yaml"]).write_text("a: 1")
+    with pytest.raises(StudyError, match=r"config\.yaml at .* is damaged"), open_reader(place.url) as view:
+        view.snapshot()
     assert not list(Path("runs").iterdir())
 
 

@@ -58,9 +58,14 @@ def test_links_go_and_their_targets_stay(toy, tmp_path):
     toy.logs_dir.mkdir(exist_ok=True)
     (toy.logs_dir / "file").symlink_to(outside / "precious")
     (toy.path / "checkpoints").symlink_to(outside)
-    removal = find_removal("toy")
-    assert f"a link to {outside}, which stays" in "\n".join(lines(removal))
-    remove_study(removal)
+    assert f"a link to {outside}, which stays" in "\n".join(lines(find_removal("toy")))
+    toy.path.rename("elsewhere")
+    toy.path.symlink_to(Path("elsewhere").absolute())
+    before = tree("elsewhere")
+    remove_study(find_removal("toy"))
+    assert (list(Path("runs").iterdir()), tree("elsewhere")) == ([], before), "the study's folder was a link"
+    Path("elsewhere").rename(toy.path)
+    remove_study(find_removal("toy"))
     assert (toy.path.exists(), (outside / "precious").read_text()) == (False, "mine")
 
 
@@ -140,6 +145,17 @@ def test_several_are_removed_or_none_and_from_python_without_a_question(capsys, 
     assert all({"removed", *each} == documented("hpo remove") for each in found)
     toolkit.load("third").remove()
     assert list(Path("runs").iterdir()) == []
+
+
+def test_an_error_says_which_studies_are_already_removed(capsys, study, monkeypatch):
+    def fails_for_the_other(folder):
+        if folder.path.name == "other":
+            raise StudyError("no room")
+
+    shutil.copytree(study, "runs/other")
+    monkeypatch.setattr("hpo.commands.remove.share_evaluations", fails_for_the_other)
+    said = refused(capsys, "remove", "made", "other", "--yes")
+    assert said == "error: no room; already removed before the error: removed runs/made\n"
 
 
 @pytest.mark.parametrize("command", ["clean made", "archive made x.tar.gz", "remove made --yes"])

@@ -1,6 +1,7 @@
 """User actions: added points, retries, stops, larger budgets. Each is answered, recorded before it takes effect,
 and repeated by a replay; so are points that another program queues in the record."""
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -131,6 +132,10 @@ def test_a_stopped_search_finishes_its_running_trials_and_continues_later(tmp_pa
     run(folder)
     run(tmp_path / "undisturbed")
     assert rows(folder / "trials.csv") == rows(tmp_path / "undisturbed" / "trials.csv")
+    # While the last trial is trained.
+    run(tmp_path / "last", 1, lambda study: study.stop())
+    status = Study(StudyFolder(tmp_path / "last")).status
+    assert (status.state, status.ended_by, status.done) == ("ended", "trials", 1)
 
 
 @pytest.mark.slow
@@ -147,13 +152,18 @@ def test_an_ended_study_takes_points_and_old_requests_have_no_effect(tmp_path):
         with pytest.raises(StudyError, match=words):
             refused()
     assert raise_budget(folder, folder.config()) is None
-    # A killed search leaves a request.
+    # A killed search leaves a request, and answers that nobody reads, or somebody will.
     folder.requests_dir.mkdir(exist_ok=True)
+    old, new = (folder.requests_dir / f"{number}.answer" for number in ("2-2", "3-3"))
+    for answer in (old, new):
+        answer.write_text("{}")
+    os.utime(old, (0, 0))
     (folder.requests_dir / "1-1.json").write_text(Request(do="stop", by="ada").model_dump_json())
     run(folder.path, MORE)
     made = rows(folder.trials_path)
     assert (len(made), POINT in points(made)) == (MORE, True)
     assert not [*folder.requests_dir.glob("*.json")]
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_trainings_after_the_search_refuse_every_action(tmp_path):
@@ -210,11 +220,14 @@ def test_a_point_queued_during_the_search_is_reported_and_tried_once(caplog):
 @pytest.mark.parametrize(("given", "line"), [
     ([{"point": POINT | {"toy.lr": 9.0}, "after": 0}], "toy.lr=9.0 is not in its range"),
     ([{"point": POINT, "after": "x"}], "must be a list of points"),
+    ([{"point": POINT, "after": 2, "retry_of": 2}], "must be a list of points"),
     (7, "must be a list of points"),
 ])  # fmt: skip
 def test_bad_added_points_of_a_strangers_report_are_refused_in_one_line(given, line, tmp_path):
     with pytest.raises(HpoError, match=rf"^report\.json: added_points: .*{line}"):
         read_added(given, prepared(tmp_path, toy_config()).space)
+    with pytest.raises(HpoError, match=r"^report\.json: user_actions: must be a list of user actions, given 7"):
+        read_actions(7)
 
 
 FAULTS, SEEDS = {"above": 0.15}, {}
@@ -226,18 +239,29 @@ def faulty(task):
     SEEDS.setdefault(lr, []).append(task["seed"])
     if lr > FAULTS["above"]:
         raise ValueError("the code has a fault")
-    return {"score": lr}
+    for epoch in range(task["trained"] + 1, (task["amount"] or 1) + 1):
+        yield {"epoch": epoch, "score": lr}
 
 
-def with_faults(folder, trials=12):
+def with_faults(folder, settings=STRATEGIES["grid"] | {"order": "lexicographic"}, trials=12):
     """Run a study of which two points of four fail; return its configuration, and the study for its next run."""
     FAULTS["above"] = 0.15
     SEEDS.clear()
-    settings, space = STRATEGIES["grid"] | {"order": "lexicographic"}, {"toy": {"lr": [0.01, 0.1, 0.2, 0.3]}}
-    config = toy_config(settings, space, trials=trials, objective=f"{__name__}:faulty")
+    config = toy_config(settings, {"toy": {"lr": [0.01, 0.1, 0.2, 0.3]}}, trials=trials, objective=f"{__name__}:faulty")
     run_toy(folder, config)
     FAULTS["above"] = 1.0
     return config, Study(StudyFolder(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["asha", "successive_halving"])
+def test_a_retry_is_trained_by_the_amount_of_the_failed_trial(tmp_path, strategy):
+    settings = STRATEGIES[strategy] | {"min_amount": 1, "max_amount": 4, "eta": 2, "counts": "trials"}
+    config, study = with_faults(tmp_path / "study", settings, trials=4)
+    failed = next(row for row in rows(tmp_path / "study/trials.csv") if row["state"] == "failed")
+    study.retry()
+    retried = [row for row in run_toy(tmp_path / "study", config) if row["retry_of"] == failed["number"]]
+    assert [(row["state"], row["amount"]) for row in retried] == [("complete", failed["amount"])]
 
 
 @pytest.mark.slow
