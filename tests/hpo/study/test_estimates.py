@@ -118,6 +118,7 @@ BAD = [
     ({"bounds": {"score": [0]}}, "bounds.score.1: is missing"),
     *(({"bounds": {"score": [0, bad]}}, "bounds.score.1: ") for bad in ("one", float("inf"))),
     ({"shares": "score"}, "shares: "),
+    ({"counted_in": {"score": {"unit": "tokens", "depend_on": {}}}}, "counted_in.score.depend_on: "),
 ]
 
 

@@ -10,6 +10,7 @@ from hpo.study.notes import Notes
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.test_log import write_evaluation
+from hpo.workers.dispatch.other_searches import OtherSearch, Use
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import printed, refused
 from tests.hpo.commands.searched import found
@@ -28,7 +29,10 @@ def searched(name, **options):
 
 def test_who_started_a_study_is_listed_stays_who_continues_it_and_is_not_published(capsys, monkeypatch):
     monkeypatch.setattr("hpo.study.opening.user_name", lambda: "ada-lovelace")
-    study = searched("hers", trials=1)
+    others = [OtherSearch(4242, "bob", Use(8.0, 2.0, (0, 1)))]
+    monkeypatch.setattr("hpo.session.session.other_searches", lambda: others)
+    study = searched("hers", trials=1, progress="none")
+    assert "another search runs on this machine: process 4242 of bob with 8 cores and 2 GPUs" in capsys.readouterr().out
     monkeypatch.setattr("hpo.study.opening.user_name", lambda: "bob")
     searched("his", trials=1)
     study.resume(trials=2, progress=False)
@@ -57,6 +61,8 @@ def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
 
 
 @pytest.mark.parametrize(("measured", "says"), [
+    ("latency_ms", "measured: must be a valid list, given 'latency_ms'"),
+    (["a", "a"], "measured: must have each name once, given a twice"),
     (["accuracy"], "measured: must not name metrics of the study, given accuracy"),
     ([], r"measured: must have at least one name, such as \[latency_ms\], or be null"),
 ])  # fmt: skip

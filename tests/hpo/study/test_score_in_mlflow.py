@@ -39,6 +39,12 @@ def test_its_run_has_the_score(capsys):
     assert "Test score: **2.50" in run.data.tags["mlflow.note.content"]
 
 
+def test_a_store_that_is_not_there_is_not_made(capsys):
+    tracked(capsys)
+    assert hpo(capsys, "test", "toy", "--no-default")[0] == 0
+    assert not Path("mlflow.db").exists()
+
+
 @pytest.mark.parametrize(("uri", "says"), [
     ("sqlite:///mlflow.db", "is not an MLflow database"),
     ("http://127.0.0.1:9", "MLflow does not have the test score: send it later with `hpo sync toy`"),

@@ -130,11 +130,19 @@ def test_what_is_no_study_is_unreadable(kept, tmp_path):
     assert "study.db" in read_status(StudyFolder(kept)).error
     (kept / "config.yaml").write_text("a: 1\n")
     assert read_status(StudyFolder(kept)).state == "unreadable"
+    os.mkfifo(kept / "status.json")
+    assert "pipe" in read_status(StudyFolder(kept)).error
+    (kept / "status.json").unlink()
+    (kept / "status.json").mkdir()
+    assert read_status(StudyFolder(kept)).state == "unreadable"
     assert read_status(StudyFolder(tmp_path / "nothing")).state == "unreadable"
 
 
 def test_a_study_without_its_record_says_what_to_do(toy):
-    for name in ("study.db", "trials.csv"):
-        (toy.path / name).unlink()
+    (toy.path / "study.db").unlink()
+    toy.trials_path.write_text("number,state,score\nfirst,complete,1\n")
+    with pytest.raises(StudyError, match=r"record: runs/toy has no valid record \(.*'first'.*\); restore its files"):
+        StudyRun.read(toy)
+    toy.trials_path.unlink()
     with pytest.raises(StudyError, match=r"study\.db is missing; `hpo resume toy` replaces the record by its backup"):
         StudyRun.read(toy)

@@ -27,7 +27,18 @@ def test_users_who_write_at_once_lose_nothing(tmp_path):
 def test_a_bad_tag_is_refused_and_nothing_is_written(tmp_path, tag):
     with pytest.raises(StudyError, match=r"^tag: the (name|value of x) must "):
         add_note(StudyFolder(tmp_path), "text", tag)
+    with pytest.raises(StudyError, match="note: is empty; give a text, a tag, or both"):
+        add_note(StudyFolder(tmp_path), " ", {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/notes.jsonl").symlink_to(tmp_path / "mine")
+    with pytest.raises(StudyError, match="is a link that leads out"):
+        add_note(StudyFolder(tmp_path / "study"), "text", {})
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_a_line_that_is_no_note_hides_no_other(tmp_path):
