@@ -30,7 +30,7 @@ from tests.studies import toy_config
 SPACE = {"x": {"low": 0.0, "high": 1.0}}
 
 
-def run_of(scores, folds=3, fresh=(), **study):
+def run_of(scores, folds=3, amounts=None, fresh=(), **study):
     """Return a study whose trials have these scores, (trials, tasks) or with metrics (trials, tasks, metrics)."""
     values = np.asarray(scores, dtype=float)
     tree = toy_config(trials=len(values))
@@ -43,7 +43,7 @@ def run_of(scores, folds=3, fresh=(), **study):
 
     trials = []
     for number, row in enumerate(values):
-        trial = Trial(number, 0, {"x": number / len(values)})
+        trial = Trial(number, 0, {"x": number / len(values)}, amount=amounts[number] if amounts else None)
         trials.append(finished(trial, {index: outcome(value) for index, value in enumerate(row)}, goal))
     record = memory_record(goal, layout, trials)
     run = StudyRun(StudyFolder(Path("nowhere")), config, space_from_dict(SPACE, {}, None), record, None)
@@ -135,6 +135,26 @@ def test_the_gain_over_another_trial_has_no_fold_effects_and_is_less_than_the_sc
     gain = expected_of(run).gain_over(other)
     assert gain.value < run.winner.score - other.score
     assert gain.high - gain.low < 0.5
+    shorter = run_of(drawn(np.random.default_rng(6)), amounts=[3] * 15 + [1])
+    assert expected_of(shorter).gain_over(shorter.history[15]) is None, "trained less far"
+
+
+def test_if_few_trials_were_trained_as_far_the_noise_is_that_of_all():
+    scores = drawn(np.random.default_rng(3), trials=12)
+    expected = expected_score(scores, amounts=[1] * 9 + [3] * 3)
+    assert (expected.of_all, expected.best_of, expected_score(scores).of_all) == (True, 3, False)
+
+
+def test_the_best_of_three_equal_finalists_is_too_good_by_85_hundredths_of_a_standard_error():
+    """The mean of the largest of three normal values (the search has many trials, so that the noise is known)."""
+    excess = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        scores = drawn(rng, trials=40, of_folds=0.0)
+        fresh = [(int(number), rng.normal(0, 0.05, 3)) for number in np.argsort(-scores.mean(axis=1))[:3]]
+        expected = expected_of(run := run_of(scores, fresh=fresh, finalists=3, finalist_repeats=1)).score("score")
+        excess.append(run.fresh_winner.score - expected.value)
+    assert statistics.fmean(excess) / (0.05 / 3**0.5) == pytest.approx(0.85, abs=0.2)
 
 
 def by_seed(config, trial):

@@ -8,6 +8,7 @@ import pytest
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state
 from hpo.study.files.folder import StudyFolder
+from hpo.study.results.run import StudyRun
 from tests import tracked
 from tests.hpo.cli.commands import hpo, printed
 from tests.hpo.commands.searched import found
@@ -16,11 +17,15 @@ from tests.studies import prepared, toy_config
 METRICS = {"score": "maximize", "size": "minimize"}
 
 
-def searched(folder, objective, finalists, **changes):
-    """Return the results of a search of all five sizes."""
+def study_of(folder, objective, finalists, **changes):
+    """Return a study of all five sizes."""
     tree = toy_config("grid", {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, f"toy_goals:{objective}")
     tree["study"] |= {"finalists": finalists, "choose": "first_within_limits", **changes}
-    return tracked.run(prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})).run
+    return prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})
+
+
+def searched(*given, **changes):
+    return tracked.run(study_of(*given, **changes)).run
 
 
 def layers(trial):
@@ -34,7 +39,11 @@ def test_a_trial_that_was_lucky_in_the_search_is_not_chosen(tmp_path):
     assert sorted(map(layers, run.front)) == [1, 2]
     # By the fresh scores all five are on the front, and the largest has the best score.
     assert layers(run.winner) == 5
-    assert layers(searched(tmp_path / "by size", "lucky", 5, metrics=METRICS, choose={"size": 1.0}).winner) == 1
+    by_size = searched(tmp_path / "by size", "lucky", 1, metrics=METRICS, choose={"size": 1.0})
+    assert (layers(by_size.winner), by_size.is_trained) == (1, True)
+    # By another choice the scores of the search count, until its finalist is trained.
+    by_score = StudyRun.of(study_of(tmp_path / "by size", "lucky", 1, metrics=METRICS), by_size.record)
+    assert (layers(by_score.winner), by_score.is_trained) == (2, False)
 
 
 @pytest.mark.parametrize("goal", [{"metrics": METRICS}, {"metric": "score"}])
@@ -70,6 +79,9 @@ def test_everything_prints_the_score_that_chose_the_winner_with_that_of_the_sear
     assert printed(capsys, "list")[0]["studies"][0]["best"]["score"] == best.score
     (row,) = study.front.to_dict("records")
     assert (row["score"], row["score_on_fresh_seeds"]) == (best.search_scores["score"], best.score)
+    found(seeded, name="other", trials=4, seed=1)
+    compared = " ".join(hpo(capsys, "compare", "fin", "other")[1].split())
+    assert f"with score {written[0]} on them; the comparison uses its {written[1]}" in compared
     # A status that was removed is derived from the report.
     (study.folder / "status.json").unlink()
     assert both in " ".join(hpo(capsys, "show", "fin")[1].split())

@@ -31,7 +31,9 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     before = Path("kept").read_text().splitlines()
     models = {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")}
     assert "3" in models
-    chosen = json.loads((folder / "report.json").read_text())["winner"]["number"]
+    report = json.loads((folder / "report.json").read_text())
+    chosen, members = report["winner"]["number"], report["front"]["members"]
+    assert [each["command"] for each in members] == [f"hpo reproduce toy --trial {each['number']}" for each in members]
     code, out, err = hpo(capsys, "test", "toy", "--front", "--no-default")
     assert code == 0, out + err
 

@@ -9,6 +9,7 @@ from hpo.compare.studies import read_studies
 from hpo.study.notes import Notes
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
+from hpo.study.winner.training import expected_at_end
 from tests import tracked
 from tests.studies import STRATEGIES, prepared, rows, toy_config
 
@@ -84,7 +85,8 @@ def test_everything_names_the_same_trial_and_full_trainings_have_their_own_time(
     assert (report["winner"]["number"], report["winner"]["amount"]) == (winner.number, 8)
     assert sorted(report["counts"]["further_trained"]) == [trial.number for trial in found.further_trained]
     assert "trained to 8 of 8" in (tmp_path / "toy" / "report.md").read_text()
-    search_ended = max(trial.ended for trial in found.searched)
+    began, search_ended = min(trial.started for trial in found.searched), max(trial.ended for trial in found.searched)
+    assert report["best_so_far"]["seconds"][-1]["seconds"] > search_ended - began
     for before, after in ((found.searched[trial.number], trial) for trial in found.further_trained):
         assert after.started == before.started
         assert after.ended > search_ended
@@ -146,6 +148,22 @@ def test_the_next_trial_replaces_one_whose_full_training_fails_and_continues_fro
     assert all(found.trials[failed.number] == searched[failed.number] for failed in expected)
     assert [trial.trained for trial in further] == [searched[trial.number].amount for trial in further]
     assert (found.is_trained, found.winner.amount) == (True, 8)
+
+
+def test_without_its_state_a_full_training_starts_again_with_its_own_curve(tmp_path, monkeypatch):
+    monkeypatch.setattr("hpo.study.winner.training.copy_tree", lambda *_: None)
+    for trial in run(tmp_path / "toy", tree(5)).further_trained:
+        assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
+        assert trial.score == trial.point["toy.layers"] * 5.0
+
+
+@pytest.mark.parametrize(("name", "settings", "trials", "expected"), [
+    *(("asha", {}, 18, 2), ("asha", {}, 8, 0), ("successive_halving", {}, 20, 2)),
+    *(("successive_halving", {"points": 6, "keep": 2}, 15, 4), ("hyperband", {}, 9 + 5 + 2, 1 + 1 + 2)),
+])  # fmt: skip
+def test_the_first_lines_say_how_many_trials_to_expect_at_the_full_amount(tmp_path, name, settings, trials, expected):
+    study = prepared(tmp_path / "toy", tree(trials, name, **settings))
+    assert f"about {expected} of {trials} configurations will reach 8 in the search" in expected_at_end(study)
 
 
 def test_a_budget_of_trials_ends_with_the_search_and_a_caution(tmp_path):

@@ -93,12 +93,14 @@ def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
     assert (study.status.limits, study.status.within_limits) == (["latency_ms <= 5"], 2)
     text = (study.folder / "report.md").read_text()
     assert "after 4 trials and before the test: from none to {'latency_ms': 5.0}" in text
-    # Back to those of the search, which had none.
+    # Again, and back to those of the search, which had none.
     write_evaluation(StudyFolder(study.folder), {"study": "limited", "time": "2026-11-27", "fingerprint": "a"})
-    study.resume(settings={"study.limits": None}, progress=False)
-    assert study.best.point == {"width": 4}
-    five = {"latency_ms": 5.0}
-    assert choices_of(study) == [("study.limits", None, five, 4, False), ("study.limits", five, None, 4, True)]
+    for limits, width in (({"latency_ms": {"max": 7, "min": 5}}, 3), (None, 4)):
+        study.resume(settings={"study.limits": limits}, progress=False)
+        assert study.best.point == {"width": width}
+    five, seven = {"latency_ms": 5.0}, {"latency_ms": {"max": 7.0, "min": 5.0}}
+    changes = [(None, five, 4, False), (five, seven, 4, True), (seven, None, 4, True)]
+    assert choices_of(study) == [("study.limits", *change) for change in changes]
 
 
 @pytest.mark.slow

@@ -110,7 +110,10 @@ def test_studies_in_different_units_are_not_compared_imported_or_extended(capsys
 @pytest.mark.slow
 def test_a_study_whose_objective_describes_its_unit_only_later_is_reported_resumed_and_reproduced(capsys, monkeypatch):
     folder = searched(capsys, tree(says=False))
-    described = {"metrics": {"loss": ""}, "counted_in": {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}}}}
+    described = {
+        "metrics": {"loss": ""},
+        "counted_in": {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}}},
+    }
     monkeypatch.setattr(f"{__name__}.describe_method", lambda _: described)
     for words in (["report", "toy"], ["resume", "toy", "study.trials=3"], ["reproduce", "toy"]):
         assert hpo(capsys, *words)[0] == 0
