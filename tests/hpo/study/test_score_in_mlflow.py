@@ -13,10 +13,7 @@ from tests.hpo.cli.commands import hpo
 from tests.hpo.study.test_front_on_test import toy
 from tests.tracked import new_store
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 
 def tracked(capsys, **track):
