@@ -18,7 +18,6 @@ TAKEN = (
 
 
 def prepared(content, *overrides, **files):
-    """The study of these rows, as `hpo search` makes it."""
     for name, text in {"reviews": content, **files}.items():
         Path(f"{name}.csv").write_text(text)
     given = [] if files else ["data.path=reviews.csv"]
@@ -42,11 +41,9 @@ INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(R
 
 
 @pytest.mark.parametrize(("content", "overrides", "size"), [
-    (INDEXED, ("data.text_column=1", "data.label_column=2"), 40),
-    ("review,label\n" + ROWS, (), 40),
+    (INDEXED, ("data.text_column=1", "data.label_column=2"), 40), ("review,label\n" + ROWS, (), 40),
     ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4),
-    ("a film of its own,good\n" + ROWS, (), 41),
-    ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
+    ("a film of its own,good\n" + ROWS, (), 41), ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
     (HEADED, ("data.header=false",), 41),
 ], ids=["an index", "one known name", "numbers", "a new text", "labels never recur", "no"])  # fmt: skip
 def test_a_header_in_any_words_is_no_example_and_an_example_is_no_header(content, overrides, size):

@@ -27,7 +27,6 @@ def imported(*rows, name="old"):
 
 
 def learning(strategy="tpe", space=None, imports="old", fill=None, trials=1, config=None):
-    """Search with what was imported."""
     settings = {"study.imports": imports} | ({"study.imports_fill": fill} if fill else {})
     given = {"name": "new", "strategy": strategy, "progress": "auto", "settings": settings, "config": config}
     return found(lambda config: config["lr"], space=space or {"lr": LR}, trials=trials, **given)
@@ -50,7 +49,6 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
 
 
 def two_sweeps():
-    """Import a sweep that did not have `drop` yet, and one of which a run does not say it."""
     imported("lr,score", "0.1,0.9", "0.2,0.5", "7,0.9", name="sweeps")
     imported("lr,drop,score", "0.1,0.1,0.7", "0.1,0.2,0.6", "0.2,,0.5")
     return {"lr": [0.1, 0.2], "drop": [0.1, 0.2]}

@@ -12,7 +12,6 @@ ADDRESS, SECRET, FILE = "http://127.0.0.1:5001", "http://me:secret@127.0.0.1:500
 
 
 def sections(*overrides):
-    """Return the section `track` of a search from a command line, and from Python."""
     settings = dict(override.split("=") for override in overrides)
     tree = search_tree("a:f(config)", {"x": [1, 2]}, {"x": 1}, "random")
     named = with_settings(tree, {"study.name": "a", "study.metric": "score", "study.direction": "maximize"} | settings)
@@ -20,10 +19,8 @@ def sections(*overrides):
 
 
 @pytest.mark.parametrize(("address", "overrides", "uri", "experiment"), [
-    (ADDRESS, (), ADDRESS, "theirs"),
-    (ADDRESS, (f"track.uri={FILE}", "track.experiment=mine"), FILE, "mine"),
-    (SECRET, (), "${oc.env:MLFLOW_TRACKING_URI}", "theirs"),
-    (None, (), FILE, "hpo"),
+    (ADDRESS, (), ADDRESS, "theirs"), (ADDRESS, (f"track.uri={FILE}", "track.experiment=mine"), FILE, "mine"),
+    (SECRET, (), "${oc.env:MLFLOW_TRACKING_URI}", "theirs"), (None, (), FILE, "hpo"),
 ], ids=["variables", "keys of the study", "a password", "neither"])  # fmt: skip
 def test_mlflows_own_variables_are_followed_and_the_studys_keys_win(monkeypatch, address, overrides, uri, experiment):
     if address:

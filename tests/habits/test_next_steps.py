@@ -11,8 +11,6 @@ from tests.hpo.commands.searched import found, note, noted
 
 
 def searched(**given):
-    """Search a function that no module has, as a notebook does."""
-
     def trained(config, trial):
         trial.report(epoch=1, score=config["lr"] / 2)
         note(config)

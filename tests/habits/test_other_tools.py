@@ -24,19 +24,16 @@ def wandb(kind, **settings):
     (wandb("int_uniform", min=1, max=8), {"low": 1, "high": 8, "integer": True}),
     (wandb("q_uniform", min=0, max=1, q=0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
     (wandb("log_uniform_values", min=1e-5, max=0.1), {"low": 1e-5, "high": 0.1, "log": True}),
-    (wandb("categorical", values=[3, 1]), {"choices": [3, 1]}),
-    ({"value": "adam"}, {"choices": ["adam"]}),
+    (wandb("categorical", values=[3, 1]), {"choices": [3, 1]}), ({"value": "adam"}, {"choices": ["adam"]}),
     # These are our own form, or a group of hyperparameters.
-    ({"values": [1, 2]}, None),
-    ({"min": {"low": 1, "high": 2}, "max": [1, 2]}, None),
+    ({"values": [1, 2]}, None), ({"min": {"low": 1, "high": 2}, "max": [1, 2]}, None),
     (nni("choice", ["relu", "gelu"]), {"choices": ["relu", "gelu"]}),
     (nni("uniform", [0, 1]), {"low": 0.0, "high": 1.0}),
     (nni("loguniform", [1e-5, 1e-1]), {"low": 1e-5, "high": 0.1, "log": True}),
     (nni("quniform", [0, 10, 2]), {"low": 0, "high": 10, "step": 2}),
     (nni("randint", [1, 9]), {"low": 1, "high": 8, "integer": True}),
     (stats.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
-    (stats.uniform(2, 3), {"low": 2.0, "high": 5.0}),
-    (stats.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
+    (stats.uniform(2, 3), {"low": 2.0, "high": 5.0}), (stats.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
 ])  # fmt: skip
 def test_a_parameter_of_another_tool_is_a_dimension(given, read):
     dimension = of_peer(given, "space.lr")

@@ -7,7 +7,6 @@ import pytest
 
 @pytest.fixture
 def server(monkeypatch):
-    """A server that speaks S3, on this machine."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)

@@ -44,7 +44,6 @@ REFS = ("--config-dir", "my_conf", "data=refers", "space=refers", "study.name=re
 
 @pytest.fixture
 def own(monkeypatch):
-    """Write an objective and groups of the user's, with references to a searched key."""
     for folder in ("data", "space"):
         Path("my_conf", folder).mkdir(parents=True)
     Path("refers.py").write_text(OBJECTIVE)
@@ -151,13 +150,10 @@ def test_a_point_gives_what_composing_anew_with_it_would(point):
     assert with_point(default, point, references) == OmegaConf.to_container(composed, resolve=True)
 
 
-# Configurations of OmegaConf, given from Python.
 PYTHON = {"direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
 
 
 def configs_of(space, config, trials=2):
-    """Return the configurations that a function gets."""
-
     def train(given):
         note(given)
         return 1.0

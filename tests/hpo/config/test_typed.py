@@ -116,9 +116,6 @@ def test_an_interrupt_before_the_first_training_says_so_and_leaves_nothing(capsy
     assert (capsys.readouterr().err, Path("runs").exists()) == (said, False)
 
 
-# Keys with dots, inside of lists, and numbers.
-
-
 def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
     def last(space, config):
         found(lambda config: note(config) or config["x"], space=space, config=config, trials=1)

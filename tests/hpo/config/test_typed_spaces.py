@@ -16,7 +16,6 @@ OPTIMIZER = {"name": "adam", "betas": [0.9, 0.99]}
 
 
 def read(text):
-    """Return the space that this YAML means, as PyYAML reads it."""
     return space_from_dict(as_meant(yaml.safe_load(text)))
 
 
@@ -38,14 +37,11 @@ def test_rows_for_each_layer_and_an_optimizer_are_one_value_each():
 
 
 @pytest.mark.parametrize(("text", "values"), [
-    ("{x: {low: 1, high: 8}}", list(range(1, 9))),
-    ("{x: {low: 1, high: 8, integer: false}}", []),
-    ("{x: {low: 0, high: 1, points: 3}}", [0.0, 0.5, 1.0]),
-    ("{x: {low: 1, high: 8, step: 3}}", [1, 4, 7]),
+    ("{x: {low: 1, high: 8}}", list(range(1, 9))), ("{x: {low: 1, high: 8, integer: false}}", []),
+    ("{x: {low: 0, high: 1, points: 3}}", [0.0, 0.5, 1.0]), ("{x: {low: 1, high: 8, step: 3}}", [1, 4, 7]),
     ("{x: {low: 0, high: 0.3, step: 0.1}}", [0.0, 0.1, 0.2, 0.3]),
     # PyYAML takes 1e-5 for a text.
-    ("{x: [1e-5, 0.001, 0.1]}", [1e-5, 0.001, 0.1]),
-    ("{x: {low: 0, high: 1e-1, step: 5e-2}}", [0.0, 0.05, 0.1]),
+    ("{x: [1e-5, 0.001, 0.1]}", [1e-5, 0.001, 0.1]), ("{x: {low: 0, high: 1e-1, step: 5e-2}}", [0.0, 0.05, 0.1]),
 ])  # fmt: skip
 def test_whole_numbers_steps_and_texts_that_are_numbers(text, values):
     read_values = list(read(text)["x"].values)
@@ -93,12 +89,9 @@ def real(low, high, log=False, integer=False):
 
 
 @pytest.mark.parametrize(("typed", "expected"), [
-    ("interval(0.1,0.9)", real(0.1, 0.9)),
-    ("int(interval(1,8))", real(1, 8, integer=True)),
-    ("tag(log,interval(1e-5,0.1))", real(1e-5, 0.1, log=True)),
-    ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
-    ("range(1,5)", {"low": 1, "high": 4, "step": 1}),
-    ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
+    ("interval(0.1,0.9)", real(0.1, 0.9)), ("int(interval(1,8))", real(1, 8, integer=True)),
+    ("tag(log,interval(1e-5,0.1))", real(1e-5, 0.1, log=True)), ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
+    ("range(1,5)", {"low": 1, "high": 4, "step": 1}), ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
 ])  # fmt: skip
 def test_what_hydras_sweepers_search_is_a_dimension(typed, expected):
     assert compose_search(["space=none", f"space.training.lr={typed}"])["space"]["training"] == {"lr": expected}

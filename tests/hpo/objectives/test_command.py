@@ -54,7 +54,6 @@ def program():
 
 
 def typed(line, *words):
-    """Return the words of a search whose program gets this line."""
     return ["search", "objective=command", f"command.line={sys.executable} train.py {line}", *QUICK, *words]
 
 
@@ -63,7 +62,6 @@ def seen():
 
 
 def words_of(line, *words):
-    """Return the words that the program gets in each trial of a search."""
     config = prepare_study(config_from_dict(compose_config("search", typed(line, *words)[1:]))).config
     Path("seen").unlink(missing_ok=True)
     for point in space_from_dict(config.space).points():
@@ -73,24 +71,18 @@ def words_of(line, *words):
 
 
 def files(*words, line="{config}"):
-    """Return what the program reads in each trial."""
     words_of(line, FILE, *words)
     return [yaml.safe_load(one["text"]) for one in seen()]
 
 
 def python(code, *words):
-    """Write a program, and return the command that runs it."""
     Path("train.py").write_text(code)
     return " ".join((sys.executable, "train.py", *words))
 
 
 def run(line, metric="loss", settings=None, **task):
-    """Return the messages of one training by this command."""
     config = {"command": {"line": line, **(settings or {})}, "lr": 0.5, "model": {"name": "big one"}, "none": None}
     return run_task(Payload("hpo.objectives.command:run_fold", config, metric, **task))
-
-
-# Words.
 
 
 def test_each_value_is_one_word_as_it_is():
@@ -125,9 +117,6 @@ CONSTANTS = ("+amp=true", "+shape=[64,32]", "+note=two words", "+none=null")
 ])  # fmt: skip
 def test_each_value_has_its_place_in_the_line(line, words, expected):
     assert [" ".join(given) for given in words_of(line, *words)] == expected
-
-
-# A file.
 
 
 def test_each_trial_has_its_own_copy_of_the_file_with_its_values():
@@ -213,9 +202,6 @@ def test_a_missing_command_is_refused(capsys):
     assert "command.line: must be a command, such as" in refused(capsys, "search", "objective=command", LR, *QUICK)
 
 
-# Its code.
-
-
 MODULES = {
     **{"beside.py": "import unread", "single.py": "import beside", "pkg/__main__.py": "from . import inner"},
     **{"scripts/train.py": "import near, lib, numpy", "src/far/run.py": "import lib"},
@@ -229,14 +215,11 @@ SCRIPT = ["lib.py", "scripts/near.py", "scripts/train.py"]
 
 @pytest.mark.parametrize(("line", "files"), [
     ("python lib.py --config=small.yaml {lr} data results.json none \0", ["lib.py", "small.yaml"]),
-    ("./run.sh 'o{{ut.csv' $PWD/lib.py", ["./run.sh", "$PWD/lib.py"]),
-    ("python -c 1", []),
-    ("python -m single {lr}", ["beside.py", "single.py"]),
-    ("python -u -m pkg --lr {lr}", PACKAGE),
+    ("./run.sh 'o{{ut.csv' $PWD/lib.py", ["./run.sh", "$PWD/lib.py"]), ("python -c 1", []),
+    ("python -m single {lr}", ["beside.py", "single.py"]), ("python -u -m pkg --lr {lr}", PACKAGE),
     ("torchrun scripts/train.py {lr}", SCRIPT),
     ("accelerate launch --config_file=small.yaml --module single", ["beside.py", "single.py", "small.yaml"]),
-    ("python pkg", PACKAGE),
-    ("python -m far.run", ["lib.py", "src/far/run.py"]),
+    ("python pkg", PACKAGE), ("python -m far.run", ["lib.py", "src/far/run.py"]),
     ("env PYTHONPATH=elsewhere python -m away", ["elsewhere/away.py"]),
 ])  # fmt: skip
 def test_files_and_modules_that_it_names_are_code_and_so_is_what_python_files_import(monkeypatch, line, files):
@@ -260,8 +243,7 @@ def test_a_secret_in_the_line_is_noted_by_its_name_and_not_shown():
 
 @pytest.mark.parametrize(("line", "says"), [
     ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
-    ("python trian.py {lr}", "there is no file trian.py on this machine"),
-    ("python lib.py --hook absent.py {lr}", ""),
+    ("python trian.py {lr}", "there is no file trian.py on this machine"), ("python lib.py --hook absent.py {lr}", ""),
     ("bin/python -m absent {lr}", "the module absent is neither in the working directory nor on PYTHONPATH"),
 ])  # fmt: skip
 def test_a_program_script_or_module_that_is_missing_here_is_noted_before_the_search(line, says):
@@ -296,9 +278,6 @@ def test_a_script_that_changes_while_the_search_runs_stops_it(capsys):
     # What trainings write is no code, although the command names it.
     assert main(["resume", "command"]) == 0
     assert sorted(float(row["score"]) for row in rows(Path("runs/command/trials.csv"))) == [1, 2, 3]
-
-
-# Its process.
 
 
 @pytest.mark.slow

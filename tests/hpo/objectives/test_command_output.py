@@ -32,14 +32,12 @@ HUGGING_FACE = """\
 
 
 def read(line, metric="loss", settings=None, **task):
-    """Return the curve and the metrics of one training, which must succeed."""
     outcome = outcome_of(run(line, metric, settings, **task))
     assert outcome.error is None, outcome.error
     return [{**point} for point in outcome.curve], dict(outcome.metrics)
 
 
 def printing(text):
-    """Return the command of a program that prints a text."""
     return python(f"print({text!r})")
 
 
@@ -63,8 +61,7 @@ def test_the_log_of_hugging_face_is_read():
     ('valid | {"epoch": 3, "loss": "4.1"} | done', {"epoch": 3, "loss": 4.1}),
     ("{'loss': nan, 'epoch': 1.0, 'best': -inf}", {"epoch": 1.0}),
     ("10:00 {'loss': np.float64(0.5), 'on': True}", {"epoch": 1, "loss": 0.5, "on": 1}),
-    ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}),
-    ('a config: {"lr": 1, "epoch": 3}', None),
+    ('a {b} {"val": 1} {"loss": 2, "more": true}', {"epoch": 1, "loss": 2}), ('a config: {"lr": 1, "epoch": 3}', None),
 ])  # fmt: skip
 def test_json_and_dicts_are_read_anywhere_in_a_line(line, expected):
     points = [message["point"] for message in run(printing(line)) if "point" in message]
@@ -89,9 +86,6 @@ def test_a_line_with_a_warning_is_for_people():
     messages = [*run(python(code))]
     assert [message["warning"][:14] for message in messages if "warning" in message] == ["few data", "a line of JSON"]
     assert [message["point"] for message in messages if "point" in message] == [{"epoch": 1, "loss": 1}]
-
-
-# Patterns and files.
 
 
 def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follow():
@@ -130,9 +124,6 @@ def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
     assert Path("files/trial_0000/plot").read_text() == "x"
 
 
-# A state.
-
-
 @pytest.mark.slow
 def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_own_amount():
     Path("train.py").write_text(NANO)
@@ -147,8 +138,6 @@ def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_o
     assert main(typed(line, *words, "study.trials=1", "strategy=random", "study.name=full")) == 0
     assert "step 1000" in Path("runs/full/logs/trial_0000_fold_0.log").read_text()
 
-
-# Errors.
 
 NO_METRIC = """\
 print('begins')

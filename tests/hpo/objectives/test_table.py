@@ -111,7 +111,6 @@ def with_curves(folder, **changes):
 
 
 def halved(folder, least, most):
-    """A search of seven trials by successive halving, by these amounts."""
     strategy = {"name": "successive_halving", "min_amount": least, "max_amount": most, "eta": 2, "points": None}
     tree = with_curves(folder, strategy=strategy | {"keep": None, "counts": "trials", "new_points": "random"})
     tree["study"]["trials"] = 7

@@ -31,6 +31,5 @@ def killed_at(monkeypatch, step):
 
 
 def tree(folder):
-    """Return the content of every file below a folder, by name."""
     files = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -10,8 +10,6 @@ from tests.hpo.cli.commands import hpo as command
 
 
 def searched(space, config=None):
-    """Search a function that uses 0.5 where it gets no rate, score it on the test split, and return its report."""
-
     def score(config, trial):
         Path(trial.checkpoint_dir).mkdir(parents=True, exist_ok=True)
         return {"score": (config["lr"] or 0.5) * (config.get("width") or 1)}

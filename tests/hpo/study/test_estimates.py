@@ -132,8 +132,6 @@ def test_bad_bounds_are_refused_in_one_line(monkeypatch, bad, said):
 
 
 def searched(returned, **optional_functions):
-    """Search a function whose trainings and test return `returned(rate, examples)`."""
-
     def train(config, trial):
         if trial.checkpoint_dir:
             Path(trial.checkpoint_dir).mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,6 @@ def tree(strategy="random", **study):
 
 
 def extended(folder, config, best=2, numbers=(), **changes):
-    """Return the tree of the study that extends the study in this folder."""
     study = prepared(folder, config)
     record = read_study(study)
     given = {**config, **{name: {**config[name], **values} for name, values in changes.items()}}
@@ -51,7 +50,6 @@ def extended(folder, config, best=2, numbers=(), **changes):
 
 
 def trained(folder, config):
-    """Return how many epochs each trial has trained itself."""
     record = read_study(prepared(folder, config))
     try:
         return [trial.outcomes[0].metrics["trained"] for trial in record.trials()]

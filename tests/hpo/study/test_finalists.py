@@ -18,7 +18,6 @@ METRICS = {"score": "maximize", "size": "minimize"}
 
 
 def study_of(folder, objective, finalists, **changes):
-    """Return a study of all five sizes."""
     tree = toy_config("grid", {"toy": {"layers": [1, 2, 3, 4, 5]}}, 5, f"toy_goals:{objective}")
     tree["study"] |= {"finalists": finalists, "choose": "first_within_limits", **changes}
     return prepared(folder, tree | {"split": tree["split"] | {"folds": 1}})
@@ -58,7 +57,6 @@ def test_a_trial_beyond_a_limit_on_fresh_seeds_is_not_chosen(tmp_path, goal):
 
 
 def seeded(config, trial):
-    """Score by the learning rate and, more than that, by the seed."""
     trial.report(epoch=1, score=config["lr"] / 10 + trial.seed % 97 / 100)
 
 

@@ -35,7 +35,6 @@ def late(task):
 
 
 def late_and_large(task):
-    """As `late`, and the more layers, the larger."""
     return {**(yield from late(task)), "size": float(task["config"]["toy"]["layers"])}
 
 

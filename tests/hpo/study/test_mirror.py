@@ -30,7 +30,6 @@ def mirror_of(folder, url, study_id="one"):
 
 
 def mirrored(url):
-    """Return a configuration with this mirror."""
     return config_from_dict(toy_config(study=toy_config()["study"] | {"mirror": url}))
 
 

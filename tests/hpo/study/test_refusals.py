@@ -52,7 +52,6 @@ def make(path):
 
 
 def costing(**costs):
-    """Return an objective with these functions of costs."""
     return SimpleNamespace(refuse_bad_config=lambda _: None, **costs)
 
 
@@ -93,13 +92,11 @@ def test_it_is_refused_in_one_line(call, given, says):
 
 
 def without(name, read):
-    """Remove a file of the study, and read the study."""
     Path("runs/toy", name).unlink()
     return read(StudyFolder(Path("runs/toy")))
 
 
 def reporting(fields, read):
-    """Change fields of the study's report, and read it."""
     path = Path("runs/toy/report.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     return read(path)
@@ -128,7 +125,6 @@ def copy_of_a_storage():
 
 
 def again(**cells):
-    """Reproduce its first trial with other cells of its row."""
     study, files = prepared(Path("runs/toy"), tree()), SimpleNamespace(allowed=[], report={})
     row = rows(study.folder.trials_path)[0] | cells
     return reproduce(Recorded(files, study, [row], None, is_same_study=True), "all", None, print)
@@ -147,7 +143,6 @@ def score(task):
 
 
 def output_sizes(task):
-    """Name the layer by its width."""
     return {step: {str(task["config"]["width"]): 1.0} for step in task["steps"]}
 
 

@@ -29,7 +29,6 @@ def contents(folder):
 
 
 def read_everything(folder):
-    """Return the status and the trials of a study, which nothing of it changes for."""
     study, before = StudyFolder(Path(folder)), contents(folder)
     status, trials = read_status(study), StudyRun.read(study).trials
     read_running(study)
@@ -38,7 +37,6 @@ def read_everything(folder):
 
 
 def counts_of(study):
-    """Return what a report, written now, says of trials that are not finished."""
     study.report()
     counts = json.loads((study.folder / "report.json").read_text())["counts"]
     return {name: counts[name] for name in ("running", "interrupted") if name in counts}
@@ -88,7 +86,6 @@ def test_after_a_fault_it_says_which(monkeypatch):
 
 @pytest.fixture
 def kept(tmp_path):
-    """Return a copy of a study of an earlier version."""
     return shutil.copytree(KEPT, tmp_path / "clock")
 
 

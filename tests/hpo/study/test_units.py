@@ -16,7 +16,6 @@ from tests.studies import prepared, toy_config
 
 
 def train(task):
-    """Return a loss that depends on the unit, and bits that do not."""
     toy = task["config"]["toy"]
     return {"loss": 1 / toy["min_count"] + toy["lr"], "bits": toy["lr"]}
 

@@ -34,14 +34,12 @@ CONTINUES = True
 
 
 def slow(task):
-    """Report twenty points, with time between them while a user acts."""
     for epoch in range(1, 21):
         IS_DONE.wait(0.05)
         yield {"epoch": epoch, "score": epoch * task["config"]["toy"]["lr"]}
 
 
 def act(folder, actions, answers):
-    """Do one thing after another with a study while its search runs in the main thread; collect the answers."""
     study = Study(StudyFolder(folder))
     while study.status.state != "running" or not study.status.trials.get("running"):
         time.sleep(0.01)
@@ -65,7 +63,6 @@ def tree(trials, objective=f"{__name__}:slow"):
 
 
 def run(folder, trials=FEW, *actions):
-    """Run a study to its end, or until a user stops it, and return the answers."""
     answers = []
     user = threading.Thread(target=act, args=(folder, actions, answers), daemon=True)
     IS_DONE.clear()
@@ -77,7 +74,6 @@ def run(folder, trials=FEW, *actions):
 
 
 def replayed(folder, config, report):
-    """Return the rows of the search of a report, run again as a replay does."""
     study = prepared(folder, config)
     added = read_added(report["added_points"], study.space)
     return run_study_of(replace(study, added=added, actions=read_actions(report.get("user_actions", []))))
@@ -180,7 +176,6 @@ def test_trainings_after_the_search_refuse_every_action(tmp_path):
 
 
 def queue(folder, *queued, **options):
-    """Queue points as another program does, and return its study."""
     theirs = optuna.load_study(study_name="toy", storage=sqlite_url(folder / "study.db"))
     for point in queued:
         theirs.enqueue_trial(point, **options)
@@ -188,7 +183,6 @@ def queue(folder, *queued, **options):
 
 
 def score_and_queue(task):
-    """Queue a point in the study of this folder, as another program would, and train."""
     queue(Path("study"), POINT, skip_if_exists=True)
     yield from score(task)
 
@@ -220,8 +214,7 @@ def test_a_point_queued_during_the_search_is_reported_and_tried_once(caplog):
 @pytest.mark.parametrize(("given", "line"), [
     ([{"point": POINT | {"toy.lr": 9.0}, "after": 0}], "toy.lr=9.0 is not in its range"),
     ([{"point": POINT, "after": "x"}], "must be a list of points"),
-    ([{"point": POINT, "after": 2, "retry_of": 2}], "must be a list of points"),
-    (7, "must be a list of points"),
+    ([{"point": POINT, "after": 2, "retry_of": 2}], "must be a list of points"), (7, "must be a list of points"),
 ])  # fmt: skip
 def test_bad_added_points_of_a_strangers_report_are_refused_in_one_line(given, line, tmp_path):
     with pytest.raises(HpoError, match=rf"^report\.json: added_points: .*{line}"):
@@ -234,7 +227,6 @@ FAULTS, SEEDS = {"above": 0.15}, {}
 
 
 def faulty(task):
-    """Fail if the learning rate is above the fault's."""
     lr = task["config"]["toy"]["lr"]
     SEEDS.setdefault(lr, []).append(task["seed"])
     if lr > FAULTS["above"]:

@@ -20,8 +20,7 @@ def holds(text, point):
     ("0 < training.lr <= 0.1", {"lr": 0.2}, False),
     ("training.optimizer in ['adam', 'adamw'] or training.lr > 0.01", {"optimizer": "sgd", "lr": 0.1}, True),
     ("not (training.optimizer == 'sgd' and training.lr < 0.01)", {"optimizer": "sgd", "lr": 0.001}, False),
-    ("model.d_model * model.num_layers <= 128", {"d_model": 64}, True),
-    ("-training.lr // 1 == -1", {"lr": 0.5}, True),
+    ("model.d_model * model.num_layers <= 128", {"d_model": 64}, True), ("-training.lr // 1 == -1", {"lr": 0.5}, True),
     # About a dimension that does not exist.
     ("model.d_model % model.num_heads == 0", {"d_model": 64}, True),
 ])  # fmt: skip
@@ -30,12 +29,9 @@ def test_a_rule_means_what_it_says(text, point, expected):
 
 
 @pytest.mark.parametrize(("text", "word"), [
-    ("model.d_model.__class__ == 1", "unknown key"),
-    ("(lambda: 1)() == 1", "is not allowed in a rule"),
-    ("model.d_model >", "cannot be read"),
-    ("model.d_modle > 3", "did you mean 'model.d_model'"),
-    ("model.num_layers > 1", "must name a searched key"),
-    ("1 + " * 400 + "1 == model.d_model", "expression"),
+    ("model.d_model.__class__ == 1", "unknown key"), ("(lambda: 1)() == 1", "is not allowed in a rule"),
+    ("model.d_model >", "cannot be read"), ("model.d_modle > 3", "did you mean 'model.d_model'"),
+    ("model.num_layers > 1", "must name a searched key"), ("1 + " * 400 + "1 == model.d_model", "expression"),
     ("(" * 300 + "model.d_model" + ")" * 300 + " > 1", "cannot be read"),
 ])  # fmt: skip
 def test_what_is_not_a_rule_is_refused_in_one_line(text, word):

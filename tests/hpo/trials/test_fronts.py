@@ -107,7 +107,6 @@ def test_a_history_ranks_as_all_of_it_is_ranked_however_it_grew(losses, count, r
 
 
 def of_one(losses, first=0):
-    """Return trials of one metric, two a point; an infinite loss is a failure."""
     states = ["complete" if math.isfinite(loss) else "failed" for loss in losses]
     numbered = enumerate(zip(states, losses, strict=True), start=first)
     return [Trial(number, 0, {"x": number // 2}, state=state, loss=loss) for number, (state, loss) in numbered]
