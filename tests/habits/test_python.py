@@ -92,7 +92,7 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
     assert hpo.load(study.name).best == study.best
 
 
-REFUSED = [
+@pytest.mark.parametrize(("arguments", "says"), [
     ({"config": {"a": {"model": Relu()}}}, "config.a.model: must be made of numbers"),
     ({"config": {"x": np.zeros((100, 100))}}, "at most 1,000 values, given 10,000"),
     ({"config": {"x": {0: 1, "0": 2}}}, "config.x: cannot be written as JSON: two of its keys become"),
@@ -103,10 +103,7 @@ REFUSED = [
     ({"space": {"layers": {1: [2, 3], 2: [4, 5]}}}, "space.layers: must have strings as keys, given 1; write '1'"),
     ({"space": {"x": (np.float32, np.float64)}}, "space.x: a tuple must be a range (low, high), given"),
     ({"space": {"x": hpo.choices(lock=threading.Lock())}}, "space.x: lock: a lock cannot be sent to workers"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "says"), REFUSED)
+])  # fmt: skip
 def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_trial(arguments, says):
     with pytest.raises(hpo.HpoError) as error:
         found(lambda config: 1.0, **({"space": {"lr": [1, 2]}} | arguments))
@@ -119,14 +116,11 @@ def test_a_choice_is_a_value_or_a_name():
         hpo.choices("relu", relu=Relu)
 
 
-DEFAULTS = [
+@pytest.mark.parametrize(("space", "config", "first"), [
     ({"b": hpo.log(1e-6, 0.1)}, {"b": "1e-5"}, {"b": 1e-5}),
     ({"b": [1, 2, 3]}, {"b": "2"}, {"b": 2}),
     ({"b": ["2", "a"]}, {"b": "2", "constant": "2"}, {"b": "2", "constant": "2"}),
-]
-
-
-@pytest.mark.parametrize(("space", "config", "first"), DEFAULTS)
+])  # fmt: skip
 def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space, config, first):
     def train(given):
         note(given)

@@ -145,16 +145,13 @@ def test_what_a_table_does_not_have_is_the_error_of_the_trial(tmp_path, task, wo
         next(run_fold({"config": own, "metric": "bleu_0", "amount": None, "fold": 0} | task))
 
 
-REFUSED = [
+@pytest.mark.parametrize(("changes", "words"), [
     ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
     ({"absent": "refuse"}, "2 combinations are missing"),
     ({"absent": 3}, "data.absent: must be a valid string, given 3"),
     ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
     ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),
-]
-
-
-@pytest.mark.parametrize(("changes", "words"), REFUSED)
+])  # fmt: skip
 def test_a_table_that_cannot_be_searched_is_refused_in_one_line(tmp_path, changes, words):
     with pytest.raises(HpoError) as error:
         prepared(tmp_path, config(**{"path": write_table(tmp_path), **changes}))

@@ -42,7 +42,9 @@ def test_a_share_has_wilsons_interval_and_scores_by_example_that_of_their_mean()
 
 
 EACH, GROUPS = "finite numbers for each of 80 examples", "the examples are in groups, so they are not independent"
-WITHOUT = [
+
+
+@pytest.mark.parametrize(("sample", "metrics", "by_example", "note"), [
     (Sample(80), MEAN, {}, "returns no `scores_by_example`"),
     (Sample(80), MEAN, {"other": SCORES}, "`shares` of describe_method"),
     *((Sample(80), MEAN, {"score": [*SCORES[1:], *more]}, EACH) for more in ([], ["1"], [float("nan")])),
@@ -51,10 +53,7 @@ WITHOUT = [
     (Sample(80), {"score": 1.0}, {"score": [[1, 2, 3]] * 80}, "score_of_sums must have a function"),
     (Sample(80, SHARE), {"score": 90.0}, {}, ""),
     *((Sample(80, SHARE, is_grouped=True), MEAN, by_example, GROUPS) for by_example in ({}, {"score": SCORES})),
-]
-
-
-@pytest.mark.parametrize(("sample", "metrics", "by_example", "note"), WITHOUT)
+])  # fmt: skip
 def test_without_an_interval_the_note_says_what_would_give_one(sample, metrics, by_example, note):
     found = known(sample, metrics, by_example)
     assert (found.value, found.low, found.high) == (metrics["score"], None, None)
@@ -113,16 +112,13 @@ def test_bounds_are_those_of_the_objective_and_of_shares():
     assert (bounds_of({}, "accuracy"), is_share({}, "accuracy")) == ((None, None), False)
 
 
-BAD = [
+@pytest.mark.parametrize(("bad", "said"), [
     ({"bounds": {"score": [1, 0]}}, "bounds.score: "),
     ({"bounds": {"score": [0]}}, "bounds.score.1: is missing"),
     *(({"bounds": {"score": [0, bad]}}, "bounds.score.1: ") for bad in ("one", float("inf"))),
     ({"shares": "score"}, "shares: "),
     ({"counted_in": {"score": {"unit": "tokens", "depend_on": {}}}}, "counted_in.score.depend_on: "),
-]
-
-
-@pytest.mark.parametrize(("bad", "said"), BAD)
+])  # fmt: skip
 def test_bad_bounds_are_refused_in_one_line(monkeypatch, bad, said):
     monkeypatch.setattr("toy_data.describe_method", lambda _: bad, raising=False)
     with pytest.raises(DataError) as refused:

@@ -159,15 +159,14 @@ FILES = [
     {"f": DIGEST, "./f": DIGEST},
 ]
 BAD_FIELDS = {"name": "../x", "id": 1, "writer": "\x1b[2J", "format": 99}
-BAD = [
+
+
+@pytest.mark.parametrize("manifest", [
     *("[]", '{"format": 1}', "{", json.dumps(MANIFEST | {"files": {"study.db": DIGEST}})),
     *(json.dumps(MANIFEST | {"files": {**MANIFEST["files"], **files}}) for files in FILES),
     *(json.dumps(MANIFEST | {"folders": folders}) for folders in ("f", ["../f"], ["/f"], [1])),
     *(json.dumps(MANIFEST | {key: bad}) for key, bad in BAD_FIELDS.items()),
-]
-
-
-@pytest.mark.parametrize("manifest", BAD)
+])  # fmt: skip
 def test_an_invalid_manifest_is_refused_nothing_is_written_and_no_search_copies_onto_it(place, manifest):
     place.write("manifest.json", [manifest.encode()])
     with pytest.raises(HpoError, match=r"manifest|this version can read") as refused:

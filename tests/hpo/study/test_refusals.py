@@ -1,141 +1,90 @@
-"""What a study's files, its configuration or a request cannot be: said by its key or file, by whoever reads it."""
+"""What words, files, configurations and requests cannot be: said by their key or file, by whoever reads them."""
 
+import errno
 import json
-from functools import partial
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hydra.errors import HydraException
 
 import hpo
-from hpo.config.study_config import config_from_dict
+from hpo.config import documents, keys, study_config
+from hpo.config.composing import compose, overrides
 from hpo.errors import HpoError, StudyError
-from hpo.study.basis.changes import Basis, refuse_other_data
-from hpo.study.basis.environment import read_environment
-from hpo.study.coordinate_check import check_coordinates
-from hpo.study.extension import choose_trials
+from hpo.machine import machine_faults
+from hpo.study import coordinate_check, extension, larger_scale
+from hpo.study.basis import changes, environment
 from hpo.study.files.folder import StudyFolder
-from hpo.study.larger_scale import config_at_larger_scale
-from hpo.study.preparing.checks import refuse_unknown_metrics
-from hpo.study.preparing.preparation import known_study, prepare_study
-from hpo.study.preparing.scales import costs_of_scales, ladder_settings
-from hpo.study.reproduce.again import reproduce
-from hpo.study.reproduce.recorded import Recorded, changed_code, read_files, recorded_winner, unpack_report
+from hpo.study.preparing import checks, preparation, scales
+from hpo.study.reproduce import again, recorded
 from hpo.study.results.run import StudyRun
 from hpo.study.storage.copy import copy_study
 from hpo.study.winner import final_model
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.trial import Outcome
-from tests.studies import STRATEGIES, prepared, rows, toy_config
-
-SCALES = [{"toy.momentum": 0.1}, {"toy.momentum": 0.2}]
+from tests.studies import STRATEGIES, config_from_dict, prepared, rows, toy_config
 
 
-def tree(strategy="random", space=None, toy=(), **study):
-    config = toy_config(strategy, space, 2)
-    config["toy"] |= dict(toy)
-    config["study"] |= study
-    return config
+def written(content):
+    Path("x.yaml").write_bytes(content)
+    return Path("x.yaml")
 
 
-def prepare(strategy="random", space=None, **study):
-    return prepare_study(config_from_dict(tree(strategy, space, **study)))
+def pipe():
+    os.mkfifo("pipe")
+    return Path("pipe")
 
 
-def ladder_of(**changes):
-    return prepare(STRATEGIES["ladder"] | changes, scales=SCALES)
+def config(strategy="random", space=None, toy=(), **study):
+    tree = toy_config(strategy, space, 2, f"{__name__}:score", width=8)
+    tree["toy"] |= dict(toy)
+    tree["study"] |= study
+    return config_from_dict(tree)
 
 
-def make(path):
-    StudyFolder(Path(path)).make()
+def prepare(*given, **study):
+    return preparation.prepare_study(config(*given, **study))
 
 
-def costing(**costs):
-    return SimpleNamespace(refuse_bad_config=lambda _: None, **costs)
+def ladder(**settings):
+    return prepare(STRATEGIES["ladder"] | settings, scales=[{"toy.momentum": 0.1}, {"toy.momentum": 0.2}])
 
 
-OF_LADDER = config_from_dict(toy_config("ladder"))
-LOST = Recorded(None, None, [], None, is_same_study=False)
-ONE, TWO = (
-    config_from_dict(tree(metrics=metrics)).study for metrics in (None, {"score": "maximize", "size": "minimize"})
-)
-COMPLETE = {"number": "0", "state": "complete", "score": "1"}
-DATA = [Basis(toy_config(), {"parts": {"a.csv": {"fingerprint": name}}}, None) for name in ("old", "new")]
-OF_F1 = ({"metrics": {"f1": ""}}, SimpleNamespace(module="toys"))
+def costs(**functions):
+    objective = SimpleNamespace(refuse_bad_config=lambda _: None, **functions)
+    return scales.costs_of_scales(config_from_dict(toy_config("ladder")), objective)
 
 
-@pytest.mark.parametrize(("call", "given", "says"), [
-    (read_environment, [Path("own.json")], "own.json: has no key 'python'; restore the file"),
-    (refuse_other_data, [*DATA, "toy"], "study 'toy': the data have changed since the study's start (changed: a.csv)"),
-    (choose_trials, [None, History(), 0, ()], "best: must be 1 or more, given 0"),
-    (make, ["own.json/x"], "own.json/x: cannot be created: Not a directory; free the path, or use"),
-    (refuse_unknown_metrics, [Goal({"f": "maximize"}), *OF_F1], "study.metric: must be one of f1, given 'f'; did you"),
-    (partial(prepare, winner="one_standard_error"), [], "study.winner: one_standard_error needs several trainings"),
-    (prepare, ["ladder", {"study": [1, 2]}], "space.study: is reserved in a study with study.scales; use another name"),
-    (partial(ladder_of, first="hyperband"), [], "tpe, gp, cma_es, qmc, given 'hyperband'"),
-    (partial(ladder_of, first=STRATEGIES["asha"] | {"counts": "trials"}), [], "first.counts: must be"),
-    (ladder_settings, [STRATEGIES["ladder"] | {"trials": "x"}], "strategy.trials: must be a valid integer, given 'x'"),
-    (costs_of_scales, [OF_LADDER, costing(describe_cost=None)], "give strategy.costs, such as [1, 4, 16]"),
-    (costs_of_scales, [OF_LADDER, costing(describe_cost=1, cost=lambda *_: 2.0)], "scale 2 costs 1 times as much as"),
-    (hpo.train, ["data=digits", "training.seed=-1"], "training.seed: must be a whole number of at least 0, given -1"),
-    (LOST.trials, ["all"], "trials.csv: no trial is complete, so there is nothing to reproduce"),
-    (recorded_winner, [[COMPLETE | {"number": "x"}], {}, ONE], "trials.csv: invalid literal for int() with base 10:"),
-    (recorded_winner, [[COMPLETE], {}, TWO], "trials.csv: has no column 'size'; restore the file"),
-])  # fmt: skip
-def test_it_is_refused_in_one_line(call, given, says):
-    Path("own.json").write_text("{}")
-    with pytest.raises(HpoError) as refused:
-        call(*given)
-    assert says in str(refused.value)
-    assert "\n" not in str(refused.value)
+def changed(name="config.yaml", fields=None):
+    """Return the study without a file, or with other fields of it."""
+    path = Path("runs/toy", name)
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields)) if fields else path.unlink()
+    return StudyFolder(path.parent)
 
 
-def without(name, read):
-    Path("runs/toy", name).unlink()
-    return read(StudyFolder(Path("runs/toy")))
+def unpack(**winner):
+    return recorded.unpack_report(changed("report.json", {"winner": winner}).path / "report.json", Path("runs/toy"))
 
 
-def reporting(fields, read):
-    path = Path("runs/toy/report.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-    return read(path)
+def study():
+    return prepared(Path("runs/toy"), toy_config(trials=2))
 
 
-def read_study_of(report):
-    return read_files(StudyFolder(report.parent))
-
-
-def unpack(report):
-    return unpack_report(report, report.parent)
-
-
-def read_known(folder):
-    return known_study(str(folder.path))
-
-
-def copy(folder):
-    return copy_study(folder, "new")
-
-
-def copy_of_a_storage():
-    folder = StudyFolder(Path("runs/toy"))
-    folder.freeze(config_from_dict(tree(storage="sqlite:///team.db")))
-    return copy(folder)
-
-
-def again(**cells):
-    study, files = prepared(Path("runs/toy"), tree()), SimpleNamespace(allowed=[], report={})
-    row = rows(study.folder.trials_path)[0] | cells
-    return reproduce(Recorded(files, study, [row], None, is_same_study=True), "all", None, print)
-
-
-def changes_of_code(report):
-    return list(changed_code(report, prepared(Path("runs/toy"), tree())))
+def reproduce(**cells):
+    files, row = SimpleNamespace(allowed=[], report={}), rows(study().folder.trials_path)[0] | cells
+    return again.reproduce(recorded.Recorded(files, study(), [row], None, is_same_study=True), "all", None, print)
 
 
 def climb(before, now):
-    return config_at_larger_scale(prepared(Path("runs/toy"), before), config_from_dict(now), ())
+    return larger_scale.config_at_larger_scale(prepared(Path("runs/toy"), before.to_dict()), now, ())
+
+
+def on_full_disk():
+    with machine_faults("record: cannot be written", Path("study.db")):
+        raise OSError(errno.ENOSPC, "No space left on device", "study.db")
 
 
 def score(task):
@@ -146,37 +95,86 @@ def output_sizes(task):
     return {step: {str(task["config"]["width"]): 1.0} for step in task["steps"]}
 
 
-NAMED = tree(scales=[{"width": 8}, {"width": 16}]) | {"objective": f"{__name__}:score", "width": 8}
-REFERS, OTHERWISE = (tree(toy={"always": 2}, references={"toy.always": f"${{toy.{to}}}"}) for to in ("layers", "width"))
+ROW, TWO = {"number": "0", "state": "complete", "score": "1"}, {"score": "maximize", "size": "minimize"}
+OLD, NEW = (changes.Basis(toy_config(), {"parts": {"a.csv": {"fingerprint": it}}}, None) for it in ("old", "new"))
+REFERS, OTHERWISE = (
+    {"toy": {"always": 2}, "references": {"toy.always": f"${{toy.{key}}}"}} for key in ("layers", "lr")
+)
+NAMED = config(scales=[{"width": 8}, {"width": 16}]).to_dict()
 
 
 @pytest.mark.usefixtures("toy")
-@pytest.mark.parametrize(("call", "given", "says"), [
-    (without, ["described.json", read_known], "runs/toy/described.json: is missing; restore the file"),
-    (without, ["described.json", StudyRun.read], "runs/toy/described.json: is missing; restore the file"),
-    (without, ["study.db", copy], "runs/toy/study.db is missing; `hpo resume toy` replaces the record by its backup"),
-    (copy_of_a_storage, [], "copy: the record is in study.storage and cannot be copied; copy its trials with `hpo"),
-    (without, ["trials.csv", read_files], "runs/toy/trials.csv: is missing; restore the file, or write it again with"),
-    (reporting, [{"files": [1]}, read_study_of], "runs/toy/report.json: 'files' must map names to hashes, given [1]"),
-    (reporting, [{"winner": {"values": {}}}, unpack], "report.json: winner.values is empty, so there is no score to"),
-    (reporting, [{"winner": {"values": {"fold_0": 1}}}, unpack], "is not a report of this toolkit (KeyError:"),
-    (changes_of_code, [{"study": {"code": 3}}], "report.json: study.code.: must be a dictionary or an instance of"),
-    (partial(again, number="x"), [], "trials.csv: trial 'x': invalid literal for int() with base 10: 'x'; restore"),
-    (partial(again, fold_0="x"), [], "trials.csv: trial 0: fold_0 must be a finite number, given 'x'"),
-    (climb, [tree(), tree(toy={"layers": 9})], "toy.layers: cannot be changed, because it is searched at every"),
-    (climb, [REFERS, OTHERWISE], "toy.always: refers to a searched key, so its value differs from trial to trial;"),
-    (check_coordinates, [NAMED, "width", print], ".output_sizes must use the same layer names at every scale; no"),
+@pytest.mark.parametrize(("call", "says"), [
+    # Words and files.
+    (lambda: documents.read_yaml(written(b"!!map x")), "x.yaml:1:1: is not valid YAML: expected a mapping; correct it"),
+    (lambda: documents.read_yaml(written(b"#" * 2**25 + b"\n")), "x.yaml: is larger than 32 MiB; give another file"),
+    (lambda: documents.read_yaml(pipe()), "pipe: is a pipe, which may never end; give a file"),
+    (lambda: overrides.parse_override("lr=glob(*)"), "lr: takes one value, given glob(*); give one"),
+    (lambda: overrides.read_values(["+a=1"]), "command line: must be key=value, given '+a=1'"),
+    (lambda: overrides.read_values(["a=1", "a=2"]), "a: must occur only once, given a=1 and a=2"),
+    (lambda: compose.compose_config("search", ["+training.lr=1"]), "config: Could not append to config. An item is"),
+    (lambda: keys.refuse_unknown([1], {}, "keys"), "keys: must be a dict of values by dotted key, given [1]"),
+    (lambda: study_config.refuse_unwritable({"a": "\ud800"}), r"a: must be valid Unicode, given '\ud800' with a lone"),
+    (lambda: environment.read_environment(written(b"{}")), "x.yaml: has no key 'python'; restore the file"),
+    (lambda: StudyFolder(written(b"") / "x").make(), "x.yaml/x: cannot be created: Not a directory; free the path"),
+    (on_full_disk, "record: cannot be written: No space left on device: study.db"),
+    # Configurations.
+    (lambda: hpo.train("data=digits", "training.seed=-1"), "training.seed: must be a whole number of at least 0,"),
+    (lambda: prepare(winner="one_standard_error"), "study.winner: one_standard_error needs several trainings per"),
+    (lambda: prepare("ladder", {"study": [1, 2]}), "space.study: is reserved in a study with study.scales; use"),
+    (lambda: ladder(first="hyperband"), "strategy.first: must be one of grid, random, "),
+    (lambda: ladder(first=STRATEGIES["asha"] | {"counts": "trials"}), "first.counts: must be 'configurations', given"),
+    (lambda: scales.ladder_settings({}), "strategy.name: is missing; give it a value"),
+    (lambda: costs(describe_cost=None), "the objective has no describe_cost; add this function, or give"),
+    (lambda: costs(describe_cost=1, cost=lambda *_: 2.0), "the cost must grow from scale to scale, but scale 2 costs"),
+    (lambda: climb(config(), config(toy={"layers": 9})), "toy.layers: cannot be changed, because it is searched at ev"),
+    (lambda: climb(config(**REFERS), config(**OTHERWISE)), "toy.always: refers to a searched key, so its value"),
+    (lambda: coordinate_check.check_coordinates(NAMED, "width", print), "must use the same layer names at every scale"),
+    (lambda: checks.refuse_unknown_metrics(Goal({"f": ""}), {"metrics": {"f1": ""}}, SimpleNamespace(module="toys")),
+     "study.metric: must be one of f1, given 'f'; did you mean 'f1'?; the objective reports no"),
+    # Studies.
+    (lambda: changes.refuse_other_data(OLD, NEW, "toy"), "the data have changed since the study's start (changed:"),
+    (lambda: extension.choose_trials(None, History(), 0, ()), "best: must be 1 or more, given 0"),
+    (lambda: preparation.known_study(str(changed("described.json"))), "toy/described.json: is missing; restore the"),
+    (lambda: StudyRun.read(changed("described.json")), "runs/toy/described.json: is missing; restore the file"),
+    (lambda: copy_study(changed("study.db"), "new"), "toy/study.db is missing; `hpo resume toy` replaces the record"),
+    (lambda: recorded.read_files(changed("trials.csv")), "runs/toy/trials.csv: is missing; restore the file, or write"),
+    (lambda: recorded.read_files(changed("report.json", {"files": [1]})), "'files' must map names to hashes, given"),
+    (lambda: unpack(values={}), "report.json: winner.values is empty, so there is no score to compare with; give"),
+    (lambda: unpack(values={"fold_0": 1}), "is not a report of this toolkit (KeyError: 'point'); give another file"),
+    (lambda: [*recorded.changed_code({"study": {"code": 3}}, study())], "study.code.: must be a dictionary or an"),
+    (lambda: recorded.Recorded(None, None, [], None, False).trials("all"), "trials.csv: no trial is complete, so"),
+    (lambda: recorded.recorded_winner([ROW | {"number": "x"}], {}, config().study), "trials.csv: invalid literal for"),
+    (lambda: recorded.recorded_winner([ROW], {}, config(metrics=TWO).study), "trials.csv: has no column 'size';"),
+    (lambda: reproduce(number="x"), "trials.csv: trial 'x': invalid literal for int() with base 10: 'x'; restore the"),
+    (lambda: reproduce(fold_0="x"), "trials.csv: trial 0: fold_0 must be a finite number, given 'x'"),
 ])  # fmt: skip
-def test_of_a_study_it_is_refused_in_one_line(call, given, says):
+def test_it_is_refused_in_one_line(call, says):
     with pytest.raises(HpoError) as refused:
-        call(*given)
+        call()
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_training_of_the_winners_model_that_fails_names_the_trial(toy, monkeypatch):
+def test_a_record_elsewhere_is_not_copied_and_a_model_whose_training_fails_names_its_trial(toy, monkeypatch):
     monkeypatch.setattr(final_model, "lacks_model", lambda *_: True)
     monkeypatch.setattr(final_model, "outcomes", lambda *_: [(None, Outcome(error="no memory"))])
-    study = prepared(toy.path, tree())
-    with pytest.raises(StudyError, match="^training the model of trial 1 again failed: no memory$"):
-        final_model.make_final_model(study, StudyRun.read(toy), None, print)
+    with pytest.raises(StudyError, match=r"^training the model of trial 1 again failed: no memory$"):
+        final_model.make_final_model(study(), StudyRun.read(toy), None, print)
+    toy.freeze(config(storage="sqlite:///team.db"))
+    with pytest.raises(
+        StudyError, match=r"^copy: the record is in study\.storage and cannot be copied; copy its trials"
+    ):
+        copy_study(toy, "new")
+
+
+def test_an_interrupt_that_hydra_takes_for_an_error_is_one(monkeypatch):
+    def interrupted(*_, **__):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise HydraException("stopped") from error
+
+    monkeypatch.setattr(compose, "compose", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compose.compose_config("search", [])
