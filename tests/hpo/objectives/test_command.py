@@ -11,15 +11,13 @@ import yaml
 
 from hpo.cli.main import main
 from hpo.config.composing.compose import compose_config
-from hpo.config.study_config import config_from_dict
 from hpo.objectives.command import code_files, describe_search
-from hpo.study.preparing.preparation import prepare_study
 from hpo.trials.space.reader import space_from_dict
 from hpo.workers.objective.source_files import RUN, digests_of_run
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import rows
+from tests.studies import config_from_dict, prepare_study, rows
 
 # Writes down what it was given, and what its file says.
 PROGRAM = """\

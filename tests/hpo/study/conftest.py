@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.study.files.folder import StudyFolder
-from tests.studies import run_toy, toy_config
+from tests.studies import StudyFolder, run_toy, toy_config
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,11 @@ import pytest
 
 import hpo as toolkit
 from hpo.errors import ConfigError, HpoError, StudyError
-from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.archive import archive, unarchive
 from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.cli.commands import documented, hpo, printed, refused, searched
 from tests.hpo.study.killed import killed_at, tree
-from tests.studies import run_toy, toy_config
+from tests.studies import StudyFolder, run_toy, toy_config
 
 FILE = Path("toy.tar.gz")
 # Made again by SQLite, by the record's guard, and by the driver.

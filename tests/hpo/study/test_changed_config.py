@@ -5,12 +5,11 @@ import re
 import pytest
 
 import hpo
-from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import processor_of
 from tests.hpo.cli.commands import TABLE
-from tests.studies import shipped, toy_config
+from tests.studies import config_from_dict, shipped, toy_config
 
 SPACE = {"toy": {"layers": [1, 2, 3], "lr": {"low": 0.1, "high": 1.0, "integer": False}}}
 BEFORE = toy_config(space=SPACE)

@@ -10,14 +10,12 @@ import torch
 from scipy import stats
 
 import hpo
-from hpo.config.study_config import config_from_dict
 from hpo.errors import DataError
 from hpo.study.basis.bounds import bounds_of, is_share
-from hpo.study.preparing.preparation import prepare_study
 from hpo.study.winner.estimates import Sample, Scored
 from hpo.trials.estimate import bootstrap_interval
 from tests.hpo.cli.commands import hpo as command
-from tests.studies import toy_config
+from tests.studies import config_from_dict, prepare_study, toy_config
 
 SHARE = {"shares": ["score"]}
 SCORES = np.random.default_rng(1).normal(size=80).tolist()

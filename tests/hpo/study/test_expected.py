@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpo.config.study_config import config_from_dict
-from hpo.study.files.folder import StudyFolder
-from hpo.study.notes import Notes
 from hpo.study.results.after_search import fresh_indices
 from hpo.study.results.choosing import as_good_as, cheapest
 from hpo.study.results.expected import expected_of
-from hpo.study.results.run import StudyRun
 from hpo.study.winner.overlap import overlapping
 from hpo.trials.goal import Goal, Limit, finished, goal_of
 from hpo.trials.ranking import front
@@ -25,7 +21,7 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from tests.hpo.cli.commands import hpo
 from tests.hpo.commands.searched import found
-from tests.studies import toy_config
+from tests.studies import Notes, StudyFolder, StudyRun, config_from_dict, toy_config
 
 SPACE = {"x": {"low": 0.0, "high": 1.0}}
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hpo.config.study_config import config_from_dict
 from hpo.errors import HpoError
 from hpo.study.extension import choose_trials, extension_of
-from hpo.study.opening import read_study
 from hpo.trials.history import History
-from tests.studies import STRATEGIES, prepared, run_toy, toy_config
+from tests.studies import STRATEGIES, config_from_dict, prepared, read_study, run_toy, toy_config
 
 CONTINUES = True
 CONTINUES_WITH = ("toy.epochs",)

@@ -7,12 +7,10 @@ import pytest
 
 from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state
-from hpo.study.files.folder import StudyFolder
-from hpo.study.results.run import StudyRun
 from tests import tracked
 from tests.hpo.cli.commands import hpo, printed
 from tests.hpo.commands.searched import found
-from tests.studies import prepared, toy_config
+from tests.studies import StudyFolder, StudyRun, prepared, toy_config
 
 METRICS = {"score": "maximize", "size": "minimize"}
 

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from hpo.compare.studies import read_studies
-from hpo.study.notes import Notes
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.winner.training import expected_at_end
 from tests import tracked
-from tests.studies import STRATEGIES, prepared, rows, toy_config
+from tests.studies import STRATEGIES, Notes, prepared, rows, toy_config
 
 CONTINUES = True
 # Layers whose full training fails.

@@ -8,17 +8,15 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.place import Place
 from hpo.session.mirroring import Mirroring, refuse_bad_urls
-from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.mirror import Manifest, Mirror, restore
 from hpo.study.test_log import all_evaluations
 from hpo.study.view.reader import open_reader
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import TaskReport
-from tests.studies import rows, run_toy, toy_config
+from tests.studies import StudyFolder, config_from_dict, rows, run_toy, toy_config
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 MANIFEST = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": EMPTY}, "links": {}, "folders": []}

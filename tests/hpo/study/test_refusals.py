@@ -16,16 +16,14 @@ from hpo.errors import HpoError, StudyError
 from hpo.machine import machine_faults
 from hpo.study import coordinate_check, extension, larger_scale
 from hpo.study.basis import changes, environment
-from hpo.study.files.folder import StudyFolder
 from hpo.study.preparing import checks, preparation, scales
 from hpo.study.reproduce import again, recorded
-from hpo.study.results.run import StudyRun
 from hpo.study.storage.copy import copy_study
 from hpo.study.winner import final_model
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.trial import Outcome
-from tests.studies import STRATEGIES, config_from_dict, prepared, rows, toy_config
+from tests.studies import STRATEGIES, StudyFolder, StudyRun, config_from_dict, prepared, rows, toy_config
 
 
 def written(content):

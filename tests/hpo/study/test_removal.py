@@ -9,16 +9,14 @@ import pytest
 
 import hpo as toolkit
 from hpo.commands.remove import removal_lines, remove_study
-from hpo.config.study_config import config_from_dict
 from hpo.errors import StudyError
-from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.cleaning import clean, clean_runs
 from hpo.study.storage.mirror import Mirror
 from hpo.study.storage.removal import find_removal
 from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.study.killed import killed_at, tree
-from tests.studies import run_toy, toy_config
+from tests.studies import StudyFolder, config_from_dict, run_toy, toy_config
 
 
 def lines(removal, **given):

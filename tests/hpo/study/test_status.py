@@ -10,13 +10,11 @@ import pytest
 
 import hpo
 from hpo.errors import StudyError
-from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_running, read_status
-from hpo.study.results.run import StudyRun
 from hpo.study.view.one_trial import read_trial
 from hpo.study.view.reader import StudyReader
 from tests.hpo.commands.searched import found
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, StudyFolder, StudyRun
 
 KEPT = REPOSITORY / "tests/end_to_end/kept/0.1.0"
 PUBLISHED = REPOSITORY / "studies/digits_grid"

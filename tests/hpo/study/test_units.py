@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError
 from hpo.study.basis.units import Unit, Units
 from hpo.study.extension import extension_of
-from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import hpo, refused, searched
-from tests.studies import prepared, toy_config
+from tests.studies import config_from_dict, prepare_study, prepared, toy_config
 
 
 def train(task):

@@ -19,13 +19,12 @@ from hpo.session.session import run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display
-from hpo.study.files.folder import StudyFolder
 from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status
 from hpo.study.reproduce.replay import read_actions, read_added
 from hpo.trials.record.storage import sqlite_url
 from tests import tracked
-from tests.studies import STRATEGIES, prepared, report_again, rows, run_toy, shipped, toy_config
+from tests.studies import STRATEGIES, StudyFolder, prepared, report_again, rows, run_toy, shipped, toy_config
 
 POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
 FEW, MORE = 4, 8

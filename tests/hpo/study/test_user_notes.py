@@ -8,11 +8,10 @@ from jsonschema import validate
 
 from hpo.errors import StudyError
 from hpo.report.sections.report import report_schema
-from hpo.study.files.folder import StudyFolder
 from hpo.study.files.user_notes import add_note, read_notes
 from hpo.study.view.reader import StudyReader
 from hpo.track.note import study_note
-from tests.studies import report_again, toy_config
+from tests.studies import StudyFolder, report_again, toy_config
 
 
 def test_users_who_write_at_once_lose_nothing(tmp_path):
