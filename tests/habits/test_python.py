@@ -1,9 +1,10 @@
-"""Habits of Python's users: values that JSON does not have, functions without a name, and texts of numbers."""
+"""Habits of Python's users: values that JSON does not have, functions without a name, and names that are our words."""
 
 import argparse
 import dataclasses
 import datetime
 import enum
+import json
 import threading
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import hpo
+from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import found, note, noted
 
 
@@ -128,3 +130,82 @@ def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space
 
     found(train, space=space, config=config, trials=1)
     assert noted() == [first]
+
+
+# The names of sections, of what the toolkit's own objectives have, and of a dimension's fields.
+WORDS = (
+    *("training", "split", "strategy", "objective", "space", "report", "track", "dispatch", "study", "data", "model"),
+    *("default", "when", "low", "values", "first", "require", "choices", "objective_config", "seed", "config", "notes"),
+)
+
+
+@pytest.mark.slow
+def test_all_words_of_the_toolkit_go_through_report_reproduction_and_resumption():
+    def train(config):
+        note(config)
+        return sum(config["searched"][word] + config[word] for word in WORDS)
+
+    space = {"searched": dict.fromkeys(WORDS, (1, 9))} | {word: [1, 2, 3] for word in WORDS}
+    study = found(train, space=space, trials=3)
+    assert study.best.score == train(study.best.config)
+    report = json.loads((study.report().page.parent / "report.json").read_text())
+    assert set(report["winner"]["point"]) == {*WORDS, *(f"searched.{word}" for word in WORDS)}
+    assert study.reproduce().is_reproduced
+    assert len(study.resume(4, progress=False).trials) == 4
+
+
+def test_all_words_of_the_toolkit_are_constants_like_any_other():
+    def train(config):
+        note(config)
+        return config["x"]
+
+    constants = {word: {"test": 5, "seed": 7, "values": [1, 2]} for word in WORDS}
+    study = found(train, space={"x": [1.0, 2.0]}, config=constants, trials=2)
+    assert [config | {"x": 0} for config in noted()] == [constants | {"x": 0}] * 2
+    assert study.best.config == constants | {"x": max(config["x"] for config in noted())}
+    keys = ("objective_config.split.seed", "objective_config.data.test", "objective_config.training.seed")
+    longer = study.extend(dict.fromkeys(keys, 6), best=1, progress=False)
+    seen = noted()[-1]
+    assert (seen["split"]["seed"], seen["data"]["test"], seen["training"]["seed"]) == (6, 6, 6)
+    assert seen == longer.best.config
+
+
+@pytest.mark.slow
+def test_points_to_try_first_may_be_given_next_to_a_dimension_called_first():
+    study = found(lambda config: config["first"], space={"first": (1, 500)}, config={"first": 77, "size": 1}, trials=1)
+    assert study.best.point == {"first": 77}
+    longer = study.extend({"size": 2}, best=1, progress=False)
+    assert (longer.best.point, longer.best.config["size"]) == ({"first": 77}, 2)
+
+
+def searched(**given):
+    def trained(config, trial):
+        trial.report(epoch=1, score=config["lr"] / 2)
+        note(config)
+        return {"score": config["lr"], "other": 3.0}
+
+    return found(trained, space={"lr": [0.5, 0.25]}, name="mine", trials=2, **given)
+
+
+@pytest.mark.slow
+def test_the_winner_of_a_function_is_trained_once_more_as_the_report_says(capsys):
+    text = (searched(config={"width": 8}).folder / "report.md").read_text()
+    assert 'hpo.load("mine").train()' in text
+    assert "hpo train --config" not in text
+    capsys.readouterr()
+    assert hpo.load("mine").train() == {"score": 0.5, "other": 3.0}
+    assert "epoch 1  score 0.25" in capsys.readouterr().out
+    assert noted()[-1] == {"lr": 0.5, "width": 8}
+
+
+def test_what_a_function_cannot_do_names_what_works_instead(capsys):
+    study = searched()
+    best = str(study.folder / "best.yaml")
+    with pytest.raises(hpo.HpoError) as refusal:
+        hpo.train(config_file=best)
+    for says in (refused(capsys, "train", "--config", best), str(refusal.value)):
+        assert "objective: 'trained' was given from Python" in says
+        assert 'train the winner in Python with `hpo.load("mine").train()`' in says
+    with pytest.raises(hpo.HpoError, match=r'fully trained.*hpo\.load\("mine"\)\.train\(\)'):
+        study.extend(best=1)
+    assert [path.name for path in Path("runs").iterdir()] == ["mine"]

@@ -82,13 +82,11 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     assert is_right(best, study.best.point["base"])
     assert is_right(frozen, 0.01)
     assert json.loads((study.folder / "report.json").read_text())["fixed"]["model.lr"] == "${base}"
-
     run(capsys, "resume", "refs", "study.trials=4")
     run(capsys, "reproduce", "refs", "--trial=all")
     run(capsys, "train", "--config", "runs/refs/best.yaml")
     assert len(seen()) == 3 + 1 + 4 + 1
     assert all(is_right(one, one["base"]) for one in seen())
-
     # An extended study has the same points.
     run(capsys, "extend", "refs", "extra=2", "--best", "1")
     (*earlier, later) = seen()

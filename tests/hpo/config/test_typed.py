@@ -1,4 +1,4 @@
-"""What users type and write: objectives that are called, keys with dots, metrics, and words that are nearly right."""
+"""What users type and write: objectives, keys with dots, metrics, words that are nearly right, and spaces."""
 
 import os
 import signal
@@ -6,11 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import hpo
+from hpo.cli.main import main
+from hpo.commands.given.settings import compose_search, plain_space
 from hpo.config.directions import known_direction
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, SpaceError
 from hpo.session import session
+from hpo.trials.space.reader import space_from_dict
+from hpo.trials.space.written import as_meant
 from model.tasks.directions import DIRECTIONS
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
@@ -136,3 +141,98 @@ def test_the_inside_of_a_list_is_not_searched_and_made_a_key_next_to_it():
             found(lambda config: 1.0, space=space, config={"layers": [{"w": 5}]})
         assert str(error.value) == "space.layers.0.w: is inside a list; search 'layers' as a whole, with choices"
     assert not Path("runs").exists()
+
+
+OPTIMIZER = {"name": "adam", "betas": [0.9, 0.99]}
+
+
+def read(text):
+    return space_from_dict(as_meant(yaml.safe_load(text)))
+
+
+def test_rows_for_each_layer_and_an_optimizer_are_one_value_each():
+    def objective(config):
+        assert type(config["layers"]) is list
+        config["layers"].append(0)  # A trial may change what it gets.
+        return len(config["layers"]) + (config["optimizer"] is None)
+
+    space = {"layers": [[64, 32], [128]], "optimizer": {"choices": [{"name": "sgd"}, OPTIMIZER, None]}}
+    default = {"layers": [64, 32], "optimizer": OPTIMIZER}
+    study = found(objective, space=space, config=default, strategy="grid", trials=6, direction="minimize", name="rows")
+    assert set(study.trials["state"]) == {"complete"}
+    assert study.trials["optimizer"][0] == OPTIMIZER, "the default is tried first"
+    assert study.best.config == {"layers": [128], "optimizer": {"name": "sgd"}}, "replaced as a whole, not merged"
+    assert '"[64,32]","{""betas"":[0.9,0.99],""name"":""adam""}"' in (study.folder / "trials.csv").read_text()
+    assert main(["reproduce", "rows"]) == 0
+    assert hpo.load("rows").best == study.best
+
+
+@pytest.mark.parametrize(("text", "values"), [
+    ("{x: {low: 1, high: 8}}", list(range(1, 9))), ("{x: {low: 1, high: 8, integer: false}}", []),
+    ("{x: {low: 0, high: 1, points: 3}}", [0.0, 0.5, 1.0]), ("{x: {low: 1, high: 8, step: 3}}", [1, 4, 7]),
+    ("{x: {low: 0, high: 0.3, step: 0.1}}", [0.0, 0.1, 0.2, 0.3]),
+    # PyYAML takes 1e-5 for a text.
+    ("{x: [1e-5, 0.001, 0.1]}", [1e-5, 0.001, 0.1]), ("{x: {low: 0, high: 1e-1, step: 5e-2}}", [0.0, 0.05, 0.1]),
+])  # fmt: skip
+def test_whole_numbers_steps_and_texts_that_are_numbers(text, values):
+    read_values = list(read(text)["x"].values)
+    assert read_values == values
+    assert list(map(type, read_values)) == list(map(type, values))
+
+
+def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
+    assert read("{x: [1, 2, 2, 4, 2.0]}")["x"].values == (1, 2, 4)
+    (record,) = caplog.records
+    assert record.getMessage() == "space.x: values are listed twice and count once: 2"
+    assert read("{x: {choices: [[1], [1], a]}}")["x"].values == ([1], "a")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{x: {choices: [[1, 2], '[1,2]']}}", r"x.choices: .*the text '\[1,2\]' is the JSON of another choice"),
+    ("{x: {choices: [{1: a}]}}", "x.choices: .*keys of a mapping must be texts"),
+    ("{x: {choices: [[.inf]]}}", "x.choices: .*finite numbers"),
+    ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
+    ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
+    ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
+    ("{x: [1e-5, 1e-4]}", r"only texts that look like numbers.*1\.0e-5.*v1"),
+    ("{x: {low: 0, high: 1, integer: true}, first: [{x: 0.77}]}", r"x=0.77 is not .* \(whole numbers 0 to 1\)"),
+    ("{' x': [1, 2]}", "the key ' x' must not begin or end with blanks; write 'x'"),
+])  # fmt: skip
+def test_a_dimension_that_cannot_be_is_refused_by_name(text, words):
+    with pytest.raises(SpaceError, match=rf"space.*{words}"):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_whole"), [(0.5, False), (0.0, True), (3.0, True), (1, True), (None, True), ("off", True)]
+)
+def test_whole_ends_around_a_fraction_are_a_range_of_fractions(value, is_whole):
+    config, ends = {"net": {"x": value}}, {"low": 0, "high": 1}
+    typed = as_meant({"net": {"x": ends}}, config)["net"]["x"]
+    given = [plain_space({"net": {"x": space}}, config)["net"]["x"] for space in ((0, 1), hpo.log(1, 8))]
+    by_default = as_meant({"x": {**ends, "default": value}})["x"]
+    assert {fields.get("integer", False) for fields in (typed, *given, by_default)} == {is_whole}
+    assert as_meant({"net": {"x": {**ends, "integer": True}}}, config)["net"]["x"]["integer"]
+
+
+def real(low, high, log=False, integer=False):
+    return {"low": low, "high": high, "log": log, "integer": integer}
+
+
+@pytest.mark.parametrize(("typed", "expected"), [
+    ("interval(0.1,0.9)", real(0.1, 0.9)), ("int(interval(1,8))", real(1, 8, integer=True)),
+    ("tag(log,interval(1e-5,0.1))", real(1e-5, 0.1, log=True)), ("choice(0.3,0.1)", {"choices": [0.3, 0.1]}),
+    ("range(1,5)", {"low": 1, "high": 4, "step": 1}), ("range(0,1,0.25)", {"low": 0, "high": 0.75, "step": 0.25}),
+])  # fmt: skip
+def test_what_hydras_sweepers_search_is_a_dimension(typed, expected):
+    assert compose_search(["space=none", f"space.training.lr={typed}"])["space"]["training"] == {"lr": expected}
+
+
+@pytest.mark.parametrize(("typed", "says"), [
+    ("space.training.lr=0.1,0.2", "space.training.lr: takes one value, given several; write a list as [a,b]"),
+    ("training.lr=choice(1,2)", "takes one value, given choice(1,2); to search this key, set space.training.lr"),
+    ("space.training.lr=tag(a,range(1,3))", "the tag 'a' has no effect"),
+    ("space.training.lr=range(3,3)", "space.training.lr: has no values, given range(3,3)"),
+])  # fmt: skip
+def test_what_no_dimension_is_made_of_is_refused_with_what_to_write(capsys, typed, says):
+    assert says in refused(capsys, "search", typed)

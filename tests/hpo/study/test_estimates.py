@@ -151,7 +151,6 @@ def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, c
         _ = study.test_result
     code, out, err = command(capsys, "test", "s")
     assert code == 0, err
-
     result = study.test_result
     found, default, difference = (each["score"] for each in (result.metrics, result.default, result.difference))
     assert found.low < found.value < found.high
@@ -163,7 +162,6 @@ def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, c
     said = {"score =": found, "configuration: score =": default, "(winner - default): score": difference}
     for says, each in said.items():
         assert f"{says} {each.text('{:.4f}'.format)}" in out
-
     kept = json.loads(Path("runs/s/test.json").read_text())
     assert kept["estimates"]["score"] == vars(found)
     assert kept["estimates"].keys() == kept["difference"].keys() == {"score"}

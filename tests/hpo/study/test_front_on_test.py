@@ -36,7 +36,6 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     assert [each["command"] for each in members] == [f"hpo reproduce toy --trial {each['number']}" for each in members]
     code, out, err = hpo(capsys, "test", "toy", "--front", "--no-default")
     assert code == 0, out + err
-
     result = json.loads((folder / "test.json").read_text())
     by_layers = {round(each["validation_metrics"]["size"]): each for each in result["front"]}
     # The chosen trial is first, with its own result.
@@ -47,14 +46,12 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     # A trial that cannot be scored says so; the others are scored.
     assert ("four is too many" in by_layers[4]["error"], "metrics" in by_layers[4]) == (True, False)
     assert "four is too many" in out
-
     # Deleted models were trained again with the seeds of the winner's: on a hold-out or on all folds.
     again = [line.split() for line in Path("kept").read_text().splitlines()[len(before) :]]
     assert {layers for layers, _, _ in again} == {"2", "3", "4"} - models
     for layers, seed, has_validation in again:
         key, fold = point_key({"toy.layers": int(layers)}), FINAL_FOLD if folds > 1 else 0
         assert (int(seed), has_validation) == (training_seed(SEED, key, fold), str(folds == 1))
-
     # Both test logs have one evaluation of three configurations; a second of either kind is refused.
     for log in (folder / "test_evaluations.jsonl", folder.parent / "test_evaluations.jsonl"):
         (evaluation,) = map(json.loads, log.read_text().splitlines())

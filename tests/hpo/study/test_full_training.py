@@ -106,7 +106,6 @@ def test_full_trainings_continue_from_the_states_of_the_search_and_change_nothin
     assert min(losses[-len(small.further) :]) == min(-trial.score for trial in small.further_trained)
     recorded = read_recorded(read_files(prepared(tmp_path / "cut", tree(5)).folder))
     assert [one.holds(0.0) for one in reproduce(recorded, "all", None, lambda _: None)] == [True] * len(small.searched)
-
     large = run(tmp_path / "cut", tree(20))
     whole = run(tmp_path / "whole", tree(20))
     assert [(t.key, t.amount, t.score) for t in large.searched] == [(t.key, t.amount, t.score) for t in whole.searched]

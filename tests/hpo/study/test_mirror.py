@@ -57,7 +57,6 @@ def test_a_study_continues_elsewhere_from_its_copy(toy, url, tmp_path, caplog):
     assert after == set(Manifest.at(files).files.values())
     (line,) = [line for line in caplog.messages if "states/x/data" in line]
     assert "a link that leads out of the study's folder" in line
-
     restored = restore(url, tmp_path / "elsewhere")
     assert restored.path.stat().st_mode & 0o777 == 0o700
     assert len(all_evaluations(StudyFolder(tmp_path / "elsewhere/another"), "f")) == 1

@@ -104,7 +104,6 @@ def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_
         remove_study(find_removal("toy"), mirror=True)
     assert (toy.exists, manifest.exists()) == (True, True)
     shutil.rmtree(tmp_path / "mirror")
-
     Mirror(url, toy, "toy", find_removal("toy").study_id).copy()
     shutil.copytree(toy.path, "runs/copy")
     copy = find_removal("copy")

@@ -168,7 +168,6 @@ def test_each_reading_takes_in_what_was_written_since(tmp_path):
     record = make(tmp_path, num_folds=2)
     reader = read_only_connection(tmp_path, 2, is_written=lambda: True)
     assert (reader.trials(), reader.read_again()) == ([], False)
-
     for number in (0, 1):
         record.open_trial(0, Proposal({**POINT, "width": 8 + number}))
         assert reader.read_again()
