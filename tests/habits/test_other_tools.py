@@ -84,8 +84,7 @@ NESTED = {
 def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
     def train(config):
         optimizer = config["optimizer"]
-        assert optimizer.keys() == {"learning_rate", "momentum", "schedule"}
-        assert optimizer["momentum"] == 0.9
+        assert (optimizer.keys(), optimizer["momentum"]) == ({"learning_rate", "momentum", "schedule"}, 0.9)
         return optimizer["learning_rate"] + optimizer["schedule"]["warmup"]
 
     assert found(train, space=NESTED).trials["state"].tolist() == ["complete"] * 4

@@ -53,8 +53,7 @@ def test_values_that_json_does_not_have_are_written_down_and_given_back():
     constants = {key: value for key, (value, _) in CONSTANTS.items()}
 
     def train(config):
-        assert {key: config[key] for key in CONSTANTS} == constants
-        assert config["array"].tolist() == [1, 2]
+        assert ({key: config[key] for key in CONSTANTS}, config["array"].tolist()) == (constants, [1, 2])
         assert (type(config["one"]), config["one"]) == (float, 1.0)
         config["names"][2] = "a training may change what it gets"
         return config["one"] + (config["act"] is Relu)
@@ -90,8 +89,7 @@ def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monk
     space = {"act": hpo.choices(relu=Relu), "net.units": [({1: 2}, 3)]}
     study = found(importable.train, space=space, config={"sizes": (1, 2), "net": {"depth": 1}}, trials=1)
     config = {"sizes": (1, 2), "act": "relu", "net": {"depth": 1, "units": ({1: 2}, 3)}}
-    assert (study.best.score, study.best.config) == (5, config)
-    assert hpo.load(study.name).best == study.best
+    assert (study.best.score, study.best.config, hpo.load(study.name).best) == (5, config, study.best)
 
 
 @pytest.mark.parametrize(("arguments", "says"), [

@@ -41,8 +41,7 @@ def test_nothing_that_a_repository_names_runs(repository, way):
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(f"#!/bin/sh\n{run}\n")
         hook.chmod(0o755)
-    assert git(*STATUS) == ""
-    assert len(git("rev-parse", "HEAD").strip()) == 40
+    assert (git(*STATUS), len(git("rev-parse", "HEAD").strip())) == ("", 40)
     assert not Path("ran").exists()
     # So that this test tests something.
     subprocess.run(["git", *STATUS], check=False, capture_output=True)

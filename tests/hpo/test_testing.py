@@ -112,8 +112,7 @@ def test_a_broken_promise_is_said_in_one_line(says):
 def test_it_is_searched_with_and_continued():
     write()
     study = searched(2)
-    assert main(["resume", "own", "study.trials=3", "dispatch=local", "track=none"]) == 0
-    assert len(study.trials) == 3
+    assert (main(["resume", "own", "study.trials=3", "dispatch=local", "track=none"]), len(study.trials)) == (0, 3)
     write(OWN.replace("a draw each time", "another"))
     with pytest.raises(hpo.HpoError, match=r"code: mine.py \(strategy\) was"):
         study.resume(4, progress=False)

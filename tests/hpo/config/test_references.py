@@ -171,8 +171,7 @@ def test_a_configuration_of_omegaconf_keeps_its_references():
 
     study, again = (hpo.search(train, {"base": (0.0, 0.1)}, config=config, trials=2, **PYTHON) for _ in range(2))
     assert [row.score == row.base for row in study.trials.itertuples()] == [True] * 2
-    assert study.best.config["model"]["betas"] == [0.9, study.best.point["base"]]
-    assert again.name == study.name
+    assert (study.best.config["model"]["betas"], again.name) == ([0.9, study.best.point["base"]], study.name)
     # A plain dict has texts alone.
     (one,) = configs_of({"base": (0.0, 1.0)}, {"base": 0.5, "text": "${base}"}, trials=1)
     assert one["text"] == "${base}"

@@ -163,8 +163,7 @@ def test_rows_for_each_layer_and_an_optimizer_are_one_value_each():
     assert study.trials["optimizer"][0] == OPTIMIZER, "the default is tried first"
     assert study.best.config == {"layers": [128], "optimizer": {"name": "sgd"}}, "replaced as a whole, not merged"
     assert '"[64,32]","{""betas"":[0.9,0.99],""name"":""adam""}"' in (study.folder / "trials.csv").read_text()
-    assert main(["reproduce", "rows"]) == 0
-    assert hpo.load("rows").best == study.best
+    assert (main(["reproduce", "rows"]), hpo.load("rows").best) == (0, study.best)
 
 
 @pytest.mark.parametrize(("text", "values"), [
@@ -176,8 +175,7 @@ def test_rows_for_each_layer_and_an_optimizer_are_one_value_each():
 ])  # fmt: skip
 def test_whole_numbers_steps_and_texts_that_are_numbers(text, values):
     read_values = list(read(text)["x"].values)
-    assert read_values == values
-    assert list(map(type, read_values)) == list(map(type, values))
+    assert (read_values, list(map(type, read_values))) == (values, list(map(type, values)))
 
 
 def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):

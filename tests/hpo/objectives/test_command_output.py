@@ -95,8 +95,7 @@ def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follo
         "logging.info('in the end acc=0.125')"
     )
     points, metrics = read(python(code), "acc", {"pattern": {"acc": "acc=([0-9.]+)", "epoch": "Epoch ([0-9]+)/"}})
-    assert points == [{"epoch": 1, "acc": 0.25}, {"epoch": 2, "acc": 0.5}]
-    assert metrics == {"acc": 0.5}
+    assert (points, metrics) == ([{"epoch": 1, "acc": 0.25}, {"epoch": 2, "acc": 0.5}], {"acc": 0.5})
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), [
@@ -120,8 +119,7 @@ pathlib.Path('folder').write_text(sys.argv[1])"""
 def test_what_a_program_writes_into_its_own_dir_is_kept_and_a_text_is_a_note():
     code = "import sys; open(sys.argv[1] + '/plot', 'w').write('x'); print('{\"loss\": 1, \"model\": \"here\"}')"
     outcome = outcome_of(run(python(code, "{task.dir}"), files_dir="files/trial_0000"))
-    assert (outcome.error, outcome.notes) == (None, {"model": "here"})
-    assert Path("files/trial_0000/plot").read_text() == "x"
+    assert (outcome.error, outcome.notes, Path("files/trial_0000/plot").read_text()) == (None, {"model": "here"}, "x")
 
 
 @pytest.mark.slow

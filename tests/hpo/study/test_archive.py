@@ -44,8 +44,7 @@ def test_it_comes_back_with_all_that_is_not_made_again_and_goes_on(toy, tmp_path
         other.commit()
         archive(toy, FILE)
     back = unarchive(FILE, Path("other"))
-    assert own(back.path) == own(toy.path)
-    assert rows_of(back) == rows_of(toy)
+    assert (own(back.path), rows_of(back)) == (own(toy.path), rows_of(toy))
     assert "CREATE TABLE ours (x);" in rows_of(back)
     assert ((back.path / "states/x/empty").is_dir(), (back.path / "states/latest").readlink()) == (True, Path("x"))
     assert back.path.stat().st_mode & 0o777 == 0o700
@@ -136,8 +135,7 @@ def test_a_killed_archive_or_restore_leaves_nothing_that_is_taken_for_a_study(to
 
 def test_the_command_writes_an_archive_and_restores_it_where_it_was_made_without_asking(capsys, study):
     found, _ = printed(capsys, "archive", "made", "made.tar.gz")
-    assert set(found) == documented("hpo archive")
-    assert found["bytes"] == Path("made.tar.gz").stat().st_size
+    assert (set(found), found["bytes"]) == (documented("hpo archive"), Path("made.tar.gz").stat().st_size)
     assert Path("made.tar.gz").stat().st_mode & 0o077 == 0
     before = tree("runs")
     assert "runs/made already exists" in refused(capsys, "archive", "--restore", "made.tar.gz", is_silent=True)

@@ -154,8 +154,7 @@ def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, c
     result = study.test_result
     found, default, difference = (each["score"] for each in (result.metrics, result.default, result.difference))
     assert found.low < found.value < found.high
-    assert (found.n, default.n) == (30, 30)
-    assert found.value - default.value == difference.value
+    assert (found.n, default.n, found.value - default.value) == (30, 30, difference.value)
     gain = [difference.value, difference.low, difference.high]
     assert gain == pytest.approx([0.8 * found.value, 0.8 * found.low, 0.8 * found.high])
     assert result.metrics["size"] == type(found)(3.0)

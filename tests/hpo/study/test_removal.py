@@ -115,8 +115,7 @@ def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_
     shutil.copytree(toy.path, "kept")
     assert (remove_study(removal).mirror, manifest.exists()) == (None, True)
     shutil.copytree("kept", toy.path)
-    assert remove_study(removal, mirror=True).mirror == url
-    assert tree(tmp_path / "mirror") == {}
+    assert (remove_study(removal, mirror=True).mirror, tree(tmp_path / "mirror")) == (url, {})
 
 
 def test_the_command_removes_only_after_a_yes(capsys, monkeypatch, study):
@@ -254,5 +253,4 @@ def test_the_command_prints_what_it_would_free_and_passes_over_a_running_study_a
     assert ((study / "data").exists(), Path("runs/other/data").exists()) == (True, False)
     assert found["bytes"] == toolkit.load("made").clean().bytes > 0
     assert hpo(capsys, "clean", "made") == (0, "0 KiB freed\n", "")
-    assert {view.study for view in toolkit.studies().studies} == {"made", "other"}
-    assert tree("runs/.made-123") == before
+    assert ({view.study for view in toolkit.studies().studies}, tree("runs/.made-123")) == ({"made", "other"}, before)

@@ -65,8 +65,7 @@ def test_a_trial_that_is_trained_elsewhere_is_not_interrupted():
     given = {"direction": "maximize", "trials": 2, "settings": {"track": "none"}}
     with hpo.open({"lr": (0.1, 1.0)}, name="lab", **given) as session:
         session.ask()
-    assert read_everything("runs/lab")[0].state == "open"
-    assert counts_of(hpo.load("lab")) == {"running": 1}
+    assert (read_everything("runs/lab")[0].state, counts_of(hpo.load("lab"))) == ("open", {"running": 1})
     assert read_trial(StudyReader(StudyFolder(Path("runs/lab")), "lab"), 0).state == "running"
 
 
@@ -79,8 +78,7 @@ def test_after_a_fault_it_says_which(monkeypatch):
     with pytest.raises(OSError, match="no memory"):
         found(lambda config: config["lr"], name="toy", trials=2)
     status, _ = read_everything("runs/toy")
-    assert (status.state, status.error, status.done) == ("failed", "no memory", 2)
-    assert status.words == "failed: no memory"
+    assert (status.state, status.error, status.done, status.words) == ("failed", "no memory", 2, "failed: no memory")
     counts = json.loads(Path("runs/toy/report.json").read_text())["counts"]
     assert counts["proposed"] == 2, "the search is reported"
 

@@ -109,8 +109,7 @@ def test_actions_take_effect_are_reported_and_repeated_by_a_replay(tmp_path):
         assert part in answer
     made = rows(folder / "trials.csv")
     assert StudyFolder(folder).config().study.trials == len(made) == MORE
-    assert [row["number"] for row in made if row["state"] == "stopped"] == ["0"]
-    assert points(made).count(POINT) == 1
+    assert ([row["number"] for row in made if row["state"] == "stopped"], points(made).count(POINT)) == (["0"], 1)
     report = report_again(folder, tree(MORE), has_page=False).summary
     assert [act["do"] for act in report["user_actions"]] == ["stop_trial", "raise_budget"]
     assert replayed(tmp_path / "again", tree(MORE), report) == made
@@ -268,8 +267,7 @@ def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
     assert retried == [("failed", ""), ("failed", ""), ("complete", "2"), ("complete", "3")]
     assert all(len({*seeds}) == 1 for seeds in SEEDS.values()), "a retry has the seed of the failed training"
     assert (study.status.done, study.status.best.trial) == (4, 5), "a retry may be the winner"
-    assert (study.status.num_failed, study.status.num_retried) == (2, 2)
-    assert study.show(4).to_dict()["retry_of"] == 2
+    assert (study.status.num_failed, study.status.num_retried, study.show(4).to_dict()["retry_of"]) == (2, 2, 2)
     report = report_again(tmp_path / "study", config, has_page=False).summary
     states = [row["state"] for row in replayed(tmp_path / "again", config, report)]
     assert states == ["complete"] * 6, "a replay repeats retries, whether or not the trials fail again"

@@ -53,8 +53,7 @@ def test_the_order_is_by_front_then_by_what_each_adds_and_equal_trials_stay_in_t
     rows, fronts = np.array(losses, dtype=float), layers(losses)
     assert front_numbers(rows).tolist() == fronts
     order = best_first(rows).tolist()
-    assert sorted(order) == list(range(len(losses)))
-    assert [fronts[i] for i in order] == sorted(fronts)
+    assert (sorted(order), [fronts[i] for i in order]) == (list(range(len(losses))), sorted(fronts))
     for number in set(fronts):
         members = [i for i in order if fronts[i] == number]
         different = sorted({losses[i] for i in members})
@@ -124,8 +123,7 @@ def test_a_history_never_changes_and_one_that_was_extended_is_as_one_made_at_onc
         assert (set(made.keys), len(made.keys)) == (set(anew.keys), len({t.key for t in made}))
         assert made.best() == anew.best() == next((t for t in anew.ranked() if math.isfinite(t.loss)), None)
         assert list(made[1:]) == list(made)[1:]
-    assert longer.since(history) == of_one(second, len(first))
-    assert (history.since(longer) is None) == bool(second)
+    assert (longer.since(history), history.since(longer) is None) == (of_one(second, len(first)), bool(second))
     assert longer.since(History(of_one(first))) is None
 
 
@@ -134,8 +132,7 @@ def test_within_the_limits_comes_before_beyond_them_by_the_least_excess_and_fail
     failed = trial(2, math.inf, state="failed", score=None)
     beyond = [trial(0, 0.1, *others, excess=0.5), trial(1, 0.2, *others, excess=0.1), failed]
     trials = [*beyond, trial(3, 0.9, *others), trial(4, 0.8, *others)]
-    assert numbers(History(trials).ranked()) == [4, 3, 1, 0, 2]
-    assert numbers(leaders(trials, 9)) == [4, 3, 1, 0]
+    assert (numbers(History(trials).ranked()), numbers(leaders(trials, 9))) == ([4, 3, 1, 0, 2], [4, 3, 1, 0])
     assert (numbers(front(trials)), front(beyond)) == ([4], [])
 
 
