@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import yaml
 from toys import CONFIG
 
@@ -156,3 +157,10 @@ def rows(path):
     measured = (*TIMES, "examples_per_second")
     with path.open(newline="") as file:
         return [{key: value for key, value in row.items() if key not in measured} for row in csv.DictReader(file)]
+
+
+def refuses(error, says, call, *given, **options):
+    """Call what has to raise this error, in one line in which the pattern `says` is found."""
+    with pytest.raises(error, match=says) as refused:
+        call(*given, **options)
+    assert "\n" not in str(refused.value)

@@ -9,6 +9,7 @@ from hpo.config.documents import parse_yaml
 from hpo.trials.space.peers import of_peer
 from hpo.trials.space.written import as_meant
 from tests.hpo.commands.searched import found, outcome_of
+from tests.studies import refuses
 
 
 def nni(kind, value):
@@ -54,8 +55,7 @@ def test_a_parameter_of_another_tool_is_a_dimension(given, read):
     ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
 ])  # fmt: skip
 def test_what_no_space_has_is_refused(given, says):
-    with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
-        found(lambda config: 1.0, space={"net": {"lr": given}})
+    refuses(hpo.HpoError, f"^space.net.lr: {says}", found, lambda config: 1.0, space={"net": {"lr": given}})
 
 
 @pytest.mark.parametrize(("typed", "read"), [

@@ -14,6 +14,7 @@ import pytest
 import hpo
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import found, note, noted
+from tests.studies import refuses
 
 
 class Color(enum.Enum):
@@ -204,6 +205,5 @@ def test_what_a_function_cannot_do_names_what_works_instead(capsys):
     for says in (refused(capsys, "train", "--config", best), str(refusal.value)):
         assert "objective: 'trained' was given from Python" in says
         assert 'train the winner in Python with `hpo.load("mine").train()`' in says
-    with pytest.raises(hpo.HpoError, match=r'fully trained.*hpo\.load\("mine"\)\.train\(\)'):
-        study.extend(best=1)
+    refuses(hpo.HpoError, r'fully trained.*hpo\.load\("mine"\)\.train\(\)', study.extend, best=1)
     assert [path.name for path in Path("runs").iterdir()] == ["mine"]

@@ -10,6 +10,7 @@ from hpo.cli.main import main
 from hpo.errors import StudyError
 from hpo.testing import SPACES, check_strategy
 from tests.hpo.commands.searched import found
+from tests.studies import refuses
 
 OWN = """
 import itertools
@@ -114,14 +115,12 @@ def test_it_is_searched_with_and_continued():
     study = searched(2)
     assert (main(["resume", "own", "study.trials=3", "dispatch=local", "track=none"]), len(study.trials)) == (0, 3)
     write(OWN.replace("a draw each time", "another"))
-    with pytest.raises(hpo.HpoError, match=r"code: mine.py \(strategy\) was"):
-        study.resume(4, progress=False)
+    refuses(hpo.HpoError, r"code: mine.py \(strategy\) was", study.resume, 4, progress=False)
 
 
 def test_a_point_outside_of_the_space_is_said_in_one_line():
     write(OWN.replace("return draw", 'return [{"y": 1}] if len(known) > 1 else draw'))
-    with pytest.raises(hpo.HpoError, match=r"proposed \{'y': 1\}, which is not in the space"):
-        searched(9)
+    refuses(hpo.HpoError, r"proposed \{'y': 1\}, which is not in the space", searched, 9)
     assert 2 <= len(hpo.load("own").trials) < 9
 
 
@@ -133,5 +132,4 @@ def test_a_name_of_no_strategy_is_refused():
         "os:path": "strategy: 'os' is part of Python",
         "evolutoinary": "did you mean 'evolutionary'",
     }.items():
-        with pytest.raises(hpo.HpoError, match=says):
-            check_strategy({"name": name})
+        refuses(hpo.HpoError, says, check_strategy, {"name": name})

@@ -18,6 +18,7 @@ from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import HERE, note, noted
+from tests.studies import refuses
 
 OBJECTIVE = """
 import json
@@ -105,8 +106,7 @@ def test_a_reference_that_cannot_be_resolved_names_its_key(capsys):
 def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
     tree = compose_config("search", ["training.weight_decay=${training.lr}", "dispatch=local"])
     tree["training"]["weight_decay"] = 0.5
-    with pytest.raises(hpo.HpoError, match=r"^training.weight_decay: must be 0\.003, given 0\.5"):
-        prepare_study(config_from_dict(tree))
+    refuses(hpo.HpoError, r"^training.weight_decay: must be 0\.003, given 0\.5", prepare_study, config_from_dict(tree))
 
 
 def test_a_tree_below_objective_config_keeps_its_references():

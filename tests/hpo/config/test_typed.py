@@ -20,6 +20,7 @@ from model.tasks.directions import DIRECTIONS
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import found, note, noted
+from tests.studies import refuses
 
 TRAINER = """
 def train(config, trial):
@@ -129,8 +130,7 @@ def test_a_dotted_name_is_one_key_unless_the_configuration_has_it_nested():
     assert set(last({"optim.lr": hpo.log(1e-5, 1e-2), "x": [1]}, None)) == {"optim.lr", "x"}
     assert list(last({"optim.lr": [1, 2], "x": [1]}, {"optim": {"lr": 2}})["optim"]) == ["lr"]
     assert last({"optim": {"lr": [1]}, "x": [1]}, {"optim.lr": 2}) == {"optim.lr": 1, "x": 1}
-    with pytest.raises(hpo.HpoError, match=r"config: 'optim\.lr' is given twice"):
-        last({"x": [1]}, {"optim.lr": 2, "optim": {"lr": 2}})
+    refuses(hpo.HpoError, r"config: 'optim\.lr' is given twice", last, {"x": [1]}, {"optim.lr": 2, "optim": {"lr": 2}})
     with pytest.raises(hpo.HpoError, match=r"config\.optim: must be a dict, as in the space, given 3"):
         last({"optim": {"lr": [1]}}, {"optim": 3})
 
@@ -197,8 +197,7 @@ def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
     ("{' x': [1, 2]}", "the key ' x' must not begin or end with blanks; write 'x'"),
 ])  # fmt: skip
 def test_a_dimension_that_cannot_be_is_refused_by_name(text, words):
-    with pytest.raises(SpaceError, match=rf"space.*{words}"):
-        read(text)
+    refuses(SpaceError, rf"space.*{words}", read, text)
 
 
 @pytest.mark.parametrize(

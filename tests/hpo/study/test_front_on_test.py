@@ -10,7 +10,7 @@ from hpo.trials.space.space import point_key
 from hpo.trials.trial import training_seed
 from hpo.workers.training.tasks import FINAL_FOLD
 from tests.hpo.cli.commands import hpo, refused, searched
-from tests.studies import shipped, toy_config
+from tests.studies import refuses, shipped, toy_config
 
 METRICS = {"score": "maximize", "size": "minimize"}
 SEED = shipped("default", "study")["seed"]
@@ -65,8 +65,7 @@ def test_from_python_the_front_is_a_table_and_a_second_evaluation_counts_all(cap
     toy(capsys)
     study = toolkit.load("toy")
     assert study.test(with_default=False) == {"score": 2.5}
-    with pytest.raises(toolkit.HpoError, match="scored before"):
-        study.test_front()
+    refuses(toolkit.HpoError, "scored before", study.test_front)
     table = study.test_front(again=True, with_default=False)
     assert (table["is_chosen"].tolist(), table["score"].tolist()[0]) == ([True, False, False], 2.5)
     assert sorted(table["validation.size"]) == [2, 3, 4]

@@ -14,6 +14,7 @@ from hpo.workers.dispatch.other_searches import OtherSearch, Use
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import printed, refused
 from tests.hpo.commands.searched import found
+from tests.studies import refuses
 
 SPACE = {"width": [1, 2, 3, 4]}
 
@@ -66,8 +67,7 @@ def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
     ([], r"measured: must have at least one name, such as \[latency_ms\], or be null"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_refused(measured, says):
-    with pytest.raises(hpo.HpoError, match=says):
-        searched("refused", measured=measured)
+    refuses(hpo.HpoError, says, searched, "refused", measured=measured)
     assert not Path("runs").exists()
 
 

@@ -16,7 +16,7 @@ from hpo.study.test_log import all_evaluations
 from hpo.study.view.reader import open_reader
 from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import TaskReport
-from tests.studies import StudyFolder, config_from_dict, rows, run_toy, toy_config
+from tests.studies import StudyFolder, config_from_dict, refuses, rows, run_toy, toy_config
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 MANIFEST = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": EMPTY}, "links": {}, "folders": []}
@@ -81,8 +81,7 @@ def test_links_that_leave_the_folder_and_impossible_names_are_refused_and_nothin
     manifest = MANIFEST | fields | {"files": {**MANIFEST["files"], **fields.get("files", {})}}
     place.write("manifest.json", [json.dumps(manifest).encode()])
     place.write(f"files/{EMPTY}", [b""])
-    with pytest.raises(StudyError, match=r"this version can read|leads out|outside of the folder|cannot be read"):
-        restore(place.url)
+    refuses(StudyError, r"this version can read|leads out|outside of the folder|cannot be read", restore, place.url)
     assert not list(Path("runs").glob("*"))
     place.write("manifest.json", [json.dumps(MANIFEST).encode()])
     assert restore(place.url).exists, "without these fields it is a study"
@@ -101,8 +100,7 @@ def test_a_copy_that_is_cut_off_within_its_manifest_leaves_the_whole_one_before_
         written(self, name, half_written() if name == "manifest.json" else content)
 
     monkeypatch.setattr(Place, "write", cut_off)
-    with pytest.raises(StudyError, match="no room"):
-        mirror_of(toy, place.url).copy()
+    refuses(StudyError, "no room", mirror_of(toy, place.url).copy)
     toy.path.rename(tmp_path / "lost")
     assert len(rows(restore(place.url).trials_path)) == 2
 
@@ -111,10 +109,8 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(toy, place, tmp_pat
     mirror_of(toy, place.url).copy()
     before = (tmp_path / "mirror/manifest.json").read_bytes()
     words = "has another study, 'toy'; .*`hpo resume file"
-    with pytest.raises(StudyError, match=words):
-        mirror_of(toy, place.url, "two").copy()
-    with pytest.raises(StudyError, match=words):
-        refuse_bad_urls(mirrored(place.url), StudyFolder(Path("runs/new")), None)
+    refuses(StudyError, words, mirror_of(toy, place.url, "two").copy)
+    refuses(StudyError, words, refuse_bad_urls, mirrored(place.url), StudyFolder(Path("runs/new")), None)
     assert (tmp_path / "mirror/manifest.json").read_bytes() == before
 
 
@@ -134,10 +130,8 @@ def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path
 
     monkeypatch.setattr(Place, "write", overtaken)
     words = f"{there.path} has continued this study, and wrote copy 2 to {url} at .* UTC; .*`hpo resume"
-    with pytest.raises(StudyError, match=words):
-        mirror_of(toy, url).copy()
-    with pytest.raises(StudyError, match=words):
-        refuse_bad_urls(mirrored(url), toy, "one")
+    refuses(StudyError, words, mirror_of(toy, url).copy)
+    refuses(StudyError, words, refuse_bad_urls, mirrored(url), toy, "one")
     refuse_bad_urls(mirrored(url), there, "one")
     copying = Mirroring(mirror_of(toy, url))
     with caplog.at_level(logging.WARNING):
@@ -165,12 +159,10 @@ BAD_FIELDS = {"name": "../x", "id": 1, "writer": "\x1b[2J", "format": 99}
 ])  # fmt: skip
 def test_an_invalid_manifest_is_refused_nothing_is_written_and_no_search_copies_onto_it(place, manifest):
     place.write("manifest.json", [manifest.encode()])
-    with pytest.raises(HpoError, match=r"manifest|this version can read") as refused:
-        restore(place.url)
-    assert "\n" not in str(refused.value)
+    refuses(HpoError, r"manifest|this version can read", restore, place.url)
     assert not Path("runs").exists()
-    with pytest.raises(HpoError, match=r"manifest|this version can read"):
-        refuse_bad_urls(mirrored(place.url), StudyFolder(Path("n")), None)
+    new = StudyFolder(Path("n"))
+    refuses(HpoError, r"manifest|this version can read", refuse_bad_urls, mirrored(place.url), new, None)
 
 
 @pytest.mark.parametrize("error", [TypeError("two\nlines"), RuntimeError(), OSError("no"), SystemExit(3)])
@@ -179,20 +171,16 @@ def test_whatever_a_file_system_raises_is_one_line(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
-    with pytest.raises(ConfigError, match=r"'file:///x' cannot be used: [^\n]+; for s3:// run"):
-        Place("file:///x", "study.mirror")
+    refuses(ConfigError, r"'file:///x' cannot be used: [^\n]+; for s3:// run", Place, "file:///x", "study.mirror")
 
 
 def test_a_missing_damaged_or_already_restored_copy_is_refused(toy, place, tmp_path):
-    with pytest.raises(StudyError, match="there is no copy of a study at"):
-        restore(place.url)
+    refuses(StudyError, "there is no copy of a study at", restore, place.url)
     mirror_of(toy, place.url).copy()
-    with pytest.raises(StudyError, match="runs/toy already exists"):
-        restore(place.url)
+    refuses(StudyError, "runs/toy already exists", restore, place.url)
     toy.path.rename(tmp_path / "gone")
     (tmp_path / "mirror/files" / Manifest.at(place).files["trials.csv"]).write_text("0,0")
-    with pytest.raises(StudyError, match=r"trials\.csv at .* is damaged"):
-        restore(place.url)
+    refuses(StudyError, r"trials\.csv at .* is damaged", restore, place.url)
     (tmp_path / "mirror/files" / Manifest.at(place).files["config.yaml"]).write_text("a: 1")
     with pytest.raises(StudyError, match=r"config\.yaml at .* is damaged"), open_reader(place.url) as view:
         view.snapshot()

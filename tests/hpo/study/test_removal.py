@@ -16,7 +16,7 @@ from hpo.study.storage.removal import find_removal
 from hpo.study.test_log import all_evaluations, write_evaluation
 from tests.hpo.cli.commands import documented, hpo, printed, refused
 from tests.hpo.study.killed import killed_at, tree
-from tests.studies import StudyFolder, config_from_dict, run_toy, toy_config
+from tests.studies import StudyFolder, config_from_dict, refuses, run_toy, toy_config
 
 
 def lines(removal, **given):
@@ -30,8 +30,7 @@ def test_its_test_evaluations_are_counted_for_the_next_study_and_a_second_remova
     toy.test_path.write_text('{"time": "twice", "study": "toy", "trial": 0, "fingerprint": "f"}')
     before, second = len(all_evaluations(toy, "f")), find_removal("toy")
     remove_study(find_removal("toy"))
-    with pytest.raises(StudyError, match="another process has removed"):
-        remove_study(second)
+    refuses(StudyError, "another process has removed", remove_study, second)
     assert (before, len(all_evaluations(StudyFolder(Path("runs/other")), "f"))) == (3, 3)
     assert [path.name for path in Path("runs").iterdir()] == ["test_evaluations.jsonl"]
 
@@ -71,11 +70,9 @@ def test_a_folder_that_is_no_study_is_left_alone(toy, monkeypatch):
     Path("project").mkdir()
     Path("project/config.yaml").write_text("a: 1")
     for name, words in (("project", "no other file of a study"), (".", "there is no"), ("", "there is no")):
-        with pytest.raises(StudyError, match=words):
-            find_removal(name)
+        refuses(StudyError, words, find_removal, name)
     monkeypatch.chdir(toy.path)
-    with pytest.raises(StudyError, match="the working directory is inside"):
-        find_removal(str(toy.path))
+    refuses(StudyError, "the working directory is inside", find_removal, str(toy.path))
     assert toy.exists
 
 
@@ -100,8 +97,7 @@ def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_
     url, manifest = f"file://{tmp_path}/mirror", tmp_path / "mirror/manifest.json"
     toy.freeze(config_from_dict(toy_config(trials=2, study=toy.config().to_dict()["study"] | {"mirror": url})))
     Mirror(url, toy, "toy", "another").copy()
-    with pytest.raises(StudyError, match="has another study"):
-        remove_study(find_removal("toy"), mirror=True)
+    refuses(StudyError, "has another study", remove_study, find_removal("toy"), mirror=True)
     assert (toy.exists, manifest.exists()) == (True, True)
     shutil.rmtree(tmp_path / "mirror")
     Mirror(url, toy, "toy", find_removal("toy").study_id).copy()

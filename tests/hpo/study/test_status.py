@@ -17,7 +17,7 @@ from hpo.study.view.reader import StudyReader, open_reader
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import printed, refused
 from tests.hpo.commands.searched import found
-from tests.studies import REPOSITORY, StudyFolder, StudyRun
+from tests.studies import REPOSITORY, StudyFolder, StudyRun, refuses
 
 KEPT = REPOSITORY / "tests/end_to_end/kept/0.1.0"
 PUBLISHED = REPOSITORY / "studies/digits_grid"
@@ -137,11 +137,9 @@ def test_what_is_no_study_is_unreadable(kept, tmp_path):
 def test_a_study_without_its_record_says_what_to_do(toy):
     (toy.path / "study.db").unlink()
     toy.trials_path.write_text("number,state,score\nfirst,complete,1\n")
-    with pytest.raises(StudyError, match=r"record: runs/toy has no valid record \(.*'first'.*\); restore its files"):
-        StudyRun.read(toy)
+    refuses(StudyError, r"record: runs/toy has no valid record \(.*'first'.*\); restore its files", StudyRun.read, toy)
     toy.trials_path.unlink()
-    with pytest.raises(StudyError, match=r"study\.db is missing; `hpo resume toy` replaces the record by its backup"):
-        StudyRun.read(toy)
+    refuses(StudyError, r"study\.db is missing; `hpo resume toy` replaces the record by its backup", StudyRun.read, toy)
 
 
 def test_it_is_shown_listed_and_followed(capsys, monkeypatch):
@@ -180,8 +178,7 @@ def test_a_study_that_is_never_created_leaves_nothing_and_is_no_longer_followed(
     with pytest.raises(DispatchError):
         found(lambda config: 1.0, name="mine")
     assert not Path("runs").exists()
-    with pytest.raises(StudyError, match="'mine' was not created: the process that was starting it has ended"):
-        next(followed[0])
+    refuses(StudyError, "'mine' was not created: the process that was starting it has ended", next, followed[0])
 
 
 def test_a_running_comparison_is_not_listed_as_a_starting_study(capsys):

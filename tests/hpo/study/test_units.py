@@ -10,7 +10,7 @@ from hpo.errors import ConfigError
 from hpo.study.basis.units import Unit, Units
 from hpo.study.extension import extension_of
 from tests.hpo.cli.commands import hpo, refused, searched
-from tests.studies import config_from_dict, prepare_study, prepared, toy_config
+from tests.studies import config_from_dict, prepare_study, prepared, refuses, toy_config
 
 
 def train(task):
@@ -74,8 +74,7 @@ def test_values_with_the_same_unit_are_searched_and_compared(monkeypatch):
         prepare_study(config_from_dict(tree({"toy": {"min_count": values}})))
 
     prepare([1, 2])
-    with pytest.raises(ConfigError, match=r"depends on toy\.min_count, which is searched"):
-        prepare([1, 2, 3])
+    refuses(ConfigError, r"depends on toy\.min_count, which is searched", prepare, [1, 2, 3])
     one, two, three = (Units(["loss"], {"loss": Unit("tokens", {"c": count}, {"c": [1, 2]})}) for count in (1, 2, 3))
     assert (one.differences("loss", two), one.differences("loss", three)) == ({}, {"c": (1, 3)})
 

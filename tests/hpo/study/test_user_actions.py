@@ -1,30 +1,37 @@
 """User actions: added points, retries, stops, larger budgets. Each is answered, recorded before it takes effect,
-and repeated by a replay; so are points that another program queues in the record."""
+and repeated by a replay; so are points that another program queues in the record. And notes of users: none is lost."""
 
+import json
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
+from jsonschema import validate
 from toys import score
 
 from hpo.commands.steer import raise_budget
 from hpo.commands.study import Study
 from hpo.errors import HpoError, StudyError
+from hpo.report.sections.report import report_schema
 from hpo.session.session import run_to_the_end
 from hpo.session.stopping import Stopped
 from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display
 from hpo.study.files.requests import Request, request
 from hpo.study.files.status import Status, write_status
+from hpo.study.files.user_notes import add_note, read_notes
 from hpo.study.reproduce.replay import read_actions, read_added
+from hpo.study.view.reader import StudyReader
+from hpo.track.note import study_note
 from hpo.trials.record.storage import sqlite_url
 from tests import tracked
-from tests.studies import STRATEGIES, StudyFolder, prepared, report_again, rows, run_toy, shipped, toy_config
+from tests.studies import STRATEGIES, StudyFolder, prepared, refuses, report_again, rows, run_toy, shipped, toy_config
 
 POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
 FEW, MORE = 4, 8
@@ -143,8 +150,7 @@ def test_an_ended_study_takes_points_and_old_requests_have_no_effect(tmp_path):
         (study.stop, "not running, so there is nothing to stop"),
         (lambda: request(folder, "stop", {}), "has ended, so the request had no effect"),
     ):
-        with pytest.raises(StudyError, match=words):
-            refused()
+        refuses(StudyError, words, refused)
     assert raise_budget(folder, folder.config()) is None
     # A killed search leaves a request, and answers that nobody reads, or somebody will.
     folder.requests_dir.mkdir(exist_ok=True)
@@ -167,8 +173,7 @@ def test_trainings_after_the_search_refuse_every_action(tmp_path):
         folder.config_path.touch()
         write_status(folder, Status(name="study", state="running", phase="after the search"))
         for refused in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
-            with pytest.raises(StudyError, match="its last trainings are running"):
-                refused()
+            refuses(StudyError, "its last trainings are running", refused)
         with pytest.raises(StudyError, match=rf"`hpo resume {folder} study.trials=9` .*, once process"):
             request(folder, "raise", {"trials": 9})
 
@@ -217,8 +222,7 @@ def test_a_point_queued_during_the_search_is_reported_and_tried_once(caplog):
 def test_bad_added_points_of_a_strangers_report_are_refused_in_one_line(given, line, tmp_path):
     with pytest.raises(HpoError, match=rf"^report\.json: added_points: .*{line}"):
         read_added(given, prepared(tmp_path, toy_config()).space)
-    with pytest.raises(HpoError, match=r"^report\.json: user_actions: must be a list of user actions, given 7"):
-        read_actions(7)
+    refuses(HpoError, r"^report\.json: user_actions: must be a list of user actions, given 7", read_actions, 7)
 
 
 FAULTS, SEEDS = {"above": 0.15}, {}
@@ -259,8 +263,7 @@ def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
     config, study = with_faults(tmp_path / "study")
     assert any(step.command.startswith("hpo retry") for step in study.status.next)
     assert "retries of trials 2, 3, which use no budget" in study.retry().says
-    with pytest.raises(StudyError, match="there is nothing to retry"):
-        study.retry()
+    refuses(StudyError, "there is nothing to retry", study.retry)
     assert study.status.retries == 2
     run_toy(tmp_path / "study", config)
     retried = [(row["state"], row["retry_of"]) for row in run_toy(tmp_path / "study", config)[2:]]
@@ -277,11 +280,53 @@ def test_a_used_up_budget_stays_and_added_points_that_failed_are_retries(tmp_pat
     config, study = with_faults(tmp_path / "study", trials=3)
     assert "a retry of trial 2, which uses no budget; `hpo resume study`" in study.add({"toy.lr": 0.2}).says
     for lr, why in {0.1: "is already trial 1", 0.2: "is already added"}.items():
-        with pytest.raises(StudyError, match=why):
-            study.add({"toy.lr": lr})
+        refuses(StudyError, why, study.add, {"toy.lr": lr})
     for number, why in {0: "is complete", 2: "was already retried", 9: "does not exist"}.items():
-        with pytest.raises(StudyError, match=f"trial {number} {why}"):
-            study.retry(number)
+        refuses(StudyError, f"trial {number} {why}", study.retry, number)
     assert [row["retry_of"] for row in run_toy(tmp_path / "study", config)] == ["", "", "", "2"]
     made = run_toy(tmp_path / "study", config | {"study": config["study"] | {"trials": 4}})
     assert [row["toy.lr"] for row in made] == ["0.01", "0.1", "0.2", "0.2", "0.3"]
+
+
+def test_users_who_write_at_once_lose_nothing(tmp_path):
+    folder = StudyFolder(tmp_path)
+    with ThreadPoolExecutor(8) as users:
+        list(users.map(lambda number: add_note(folder, f"note {number} {'x' * 9000}", {}), range(80)))
+    assert {note.text.split()[1] for note in read_notes(folder)} == {str(number) for number in range(80)}
+    assert (tmp_path / "notes.jsonl").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("tag", [*({key: "x"} for key in ("", "a b", "mlflow.user", "hpo.kind", "x" * 101)), {"x": 1}])
+def test_a_bad_tag_is_refused_and_nothing_is_written(tmp_path, tag):
+    refuses(StudyError, r"^tag: the (name|value of x) must ", add_note, StudyFolder(tmp_path), "text", tag)
+    refuses(StudyError, "note: is empty; give a text, a tag, or both", add_note, StudyFolder(tmp_path), " ", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/notes.jsonl").symlink_to(tmp_path / "mine")
+    refuses(StudyError, "is a link that leads out", add_note, StudyFolder(tmp_path / "study"), "text", {})
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_line_that_is_no_note_hides_no_other(tmp_path):
+    folder = StudyFolder(tmp_path)
+    add_note(folder, "first", {})
+    with (tmp_path / "notes.jsonl").open("ab") as file:
+        file.write(b'{"time": 1}\n[]\n\xff\xfe\n{"time": "x", "user": "y", "tags": ["z"]}\n' + b"[" * 100_000 + b"\n\n")
+    add_note(folder, "second", {})
+    assert [note.text for note in read_notes(folder)] == ["first", "second"]
+
+
+def test_notes_are_in_the_report_and_on_the_page_in_mlflow(toy):
+    folder = StudyFolder(toy.path.absolute())
+    assert "notes" not in json.loads((folder.path / "report.json").read_text())
+    add_note(folder, "the seeds of\nrun 3 were *odd*", {"phase": "first"})
+    written = report_again(folder.path, toy_config(trials=2), has_page=False)
+    validate(json.loads(json.dumps(written.summary)), report_schema())
+    (noted,) = written.summary["notes"]["notes"]
+    assert (noted["text"], written.summary["notes"]["tags"]) == ("the seeds of\nrun 3 were *odd*", {"phase": "first"})
+    assert "## Notes\n\nTags: `phase=first`." in (folder.path / "report.md").read_text()
+    assert "the seeds of run 3 were \\*odd\\*" in study_note(StudyReader(folder, "toy").view()).splitlines()[-1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpo.trials.estimate import Estimate, bootstrap_interval, wilson_interval
+from hpo.trials.estimate import bootstrap_interval, wilson_interval
 from hpo.trials.score_format import score_format, with_spread
 
 
@@ -39,12 +39,6 @@ def test_more_values_than_are_drawn_at_once_give_an_interval_of_the_same_width()
     assert of_mean(values, drawn_at_once=10) == pytest.approx((low, high), abs=0.05 * (high - low))
     with pytest.raises(ValueError, match=r"must return one number for each of 10 samples, given \(1,\)"):
         bootstrap_interval(lambda counts: [0.5], 100, drawn_at_once=1_000)
-
-
-def test_an_estimate_is_written_with_its_interval_or_what_would_give_one():
-    known, unknown = Estimate(0.5, 0.25, 0.75, 1_200), Estimate(0.5, note="give more")
-    texts = [known.text("{:.2f}".format), unknown.text("{:.2f}".format), unknown.text("{:.2f}".format, note=False)]
-    assert texts == ["0.50 (95 % 0.25 to 0.75, n = 1,200)", "0.50 (no interval: give more)", "0.50"]
 
 
 @pytest.mark.parametrize(("scores", "texts"), [

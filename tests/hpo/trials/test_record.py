@@ -1,4 +1,4 @@
-"""The record: what Optuna reads of it, that nothing is written twice, and how it is read without a trace."""
+"""The record: what Optuna reads of it, that nothing is written twice, how it is read without a trace; and its files."""
 
 import shutil
 import sqlite3
@@ -10,13 +10,16 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
 from hpo.trials.goal import Goal, Limit
+from hpo.trials.record import storage
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.own_file import refuse_damaged_file
 from hpo.trials.record.read_only import ReadOnlyRows
 from hpo.trials.record.record import FIRST, LAST, Record
 from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import read_rows
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
+from tests.studies import refuses
 
 SPACE = space_from_dict(
     {
@@ -80,15 +83,12 @@ def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, 
 
 def test_a_record_that_is_not_there_or_is_damaged_is_refused_by_name(tmp_path):
     make(tmp_path)
-    with pytest.raises(StudyError, match="no study 'other'"):
-        reopened(tmp_path, name="other")
-    with pytest.raises(StudyError, match="already holds a study 's'"):
-        make(tmp_path)
+    refuses(StudyError, "no study 'other'", reopened, tmp_path, name="other")
+    refuses(StudyError, "already holds a study 's'", make, tmp_path)
     with pytest.raises(StudyError, match=r"there is no study 'other' in study\.db"):
         list(ReadOnlyRows(tmp_path / "study.db", "other", SPACE).read())
     (tmp_path / "study.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(StudyError, match=r"study\.db"):
-        reopened(tmp_path)
+    refuses(StudyError, r"study\.db", reopened, tmp_path)
 
 
 def test_what_sqlite_itself_finds_wrong_with_a_file_is_its_damage(tmp_path):
@@ -96,8 +96,7 @@ def test_what_sqlite_itself_finds_wrong_with_a_file_is_its_damage(tmp_path):
     with closing(sqlite3.connect(path)) as file:
         file.executescript("CREATE TABLE made (x); INSERT INTO made VALUES (NULL); PRAGMA writable_schema = 1")
         file.executescript("UPDATE sqlite_master SET sql = 'CREATE TABLE made (x NOT NULL)'")
-    with pytest.raises(StudyError, match=r"study\.db is damaged: NULL value in made\.x"):
-        refuse_damaged_file(path)
+    refuses(StudyError, r"study\.db is damaged: NULL value in made\.x", refuse_damaged_file, path)
 
 
 @pytest.mark.parametrize(("file", "options"), [("team.db", ""), ("team.db", "?timeout=5"), ("study.db", "")])
@@ -126,8 +125,7 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
     record.close()
     optuna.create_study(storage=url, study_name="somebody's")
     for name in ("one", "somebody's"):
-        with pytest.raises(StudyError, match="holds a study"):
-            create_record(stored(url, name))
+        refuses(StudyError, "holds a study", create_record, stored(url, name))
 
 
 def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_any_form(tmp_path, monkeypatch):
@@ -195,3 +193,23 @@ def test_a_killed_search_s_log_is_read_and_stays(tmp_path):
     reader = read_only_connection(killed)
     assert {path.name: path.stat().st_size for path in killed.iterdir()} == before
     assert ([trial.score for trial in reader.trials()], reader.trials()) == ([0.25], reopened(killed).trials())
+
+
+@pytest.mark.parametrize("name", ["it's", "a{b}", "x${y}", "q?m", "p%41", "h#h", "sp ace"])
+def test_a_file_in_a_folder_of_any_name(tmp_path, name):
+    path = tmp_path / name / "study.db"
+    path.parent.mkdir()
+    url = storage.sqlite_url(path)
+    assert storage.sqlite_path(url) == path
+    storage.open_storage(url, "here").remove_session()
+    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["study.db"]
+    assert path.exists()
+
+
+@pytest.mark.parametrize(("content", "says"), [
+    ("a,b,a\n1,2,3\n", "two columns are called 'a'; rename one of these columns"),
+    ("a,b\n1,2\n1\n", "t.csv:3: each row must have 2 fields, one per column of the header"),
+])  # fmt: skip
+def test_a_table_that_does_not_say_what_each_field_is_is_refused(tmp_path, content, says):
+    (tmp_path / "t.csv").write_text(content)
+    refuses(StudyError, says, read_rows, tmp_path / "t.csv", ("a",))
