@@ -11,6 +11,7 @@ import pytest
 import yaml
 from toys import CONFIG
 
+from hpo.config.composing.compose import compose_config
 from hpo.config.sections import DispatchSection
 from hpo.config.study_config import config_from_dict
 from hpo.engine.loop import search
@@ -130,6 +131,11 @@ def toy_config(strategy="random", space=None, trials=12, objective="toys:score",
 def prepared(folder, config):
     """Return the study of a plain configuration tree, to live in this folder."""
     return replace(prepare_study(config_from_dict(config)), folder=StudyFolder(folder))
+
+
+def composed(*words):
+    """Return the study that `hpo search` makes of these words."""
+    return prepare_study(config_from_dict(compose_config("search", words)))
 
 
 def run_toy(folder, config, dispatcher=None):

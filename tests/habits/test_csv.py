@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpo.config.composing.compose import compose_config
-from hpo.config.study_config import config_from_dict
-from hpo.study.preparing.preparation import prepare_study
+from tests.studies import composed
 
 REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
 ROWS = "".join(f"{text},{label}\n" for text, label in REVIEWS)
@@ -22,7 +20,7 @@ def prepared(content, *overrides, **files):
         Path(f"{name}.csv").write_text(text)
     given = [] if files else ["data.path=reviews.csv"]
     words = ["data=text_classification", *given, "track=none", "split.stratify=false", *overrides]
-    return prepare_study(config_from_dict(compose_config("search", words)))
+    return composed(*words)
 
 
 def test_a_first_line_whose_values_occur_nowhere_else_is_a_header_and_said_so():

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpo.config.composing.compose import compose_config
-from hpo.config.study_config import config_from_dict
-from hpo.study.preparing.preparation import prepare_study
 from tests.hpo.cli.commands import refused
+from tests.studies import composed
 
 FILES = {
     "pairs.tsv": "".join(f"the {i} houses\tdie {i} Häuser\n" for i in range(30)),
@@ -29,7 +27,7 @@ def files():
 
 
 def prepared(*overrides):
-    study = prepare_study(config_from_dict(compose_config("search", overrides)))
+    study = composed(*overrides)
     section = study.config.study
     return study.config.objective_config.get("model", {}).get("shape"), section.metric, section.direction
 

@@ -15,24 +15,18 @@ from tests.studies import refuses
 OWN = """
 import itertools
 from dataclasses import dataclass
-
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import Settings, generator
-
 drawn = itertools.count()
-
-
 @dataclass(frozen=True)
 class Nearest:
     class Settings(Settings):
         at_once: int = 1
-
     settings: Settings
     space: object
     seed: int
     announcement = "nearest: a draw each time"
     learns = "by_trial"
-
     def propose(self, known, pending):
         rng = generator(self.seed, known, pending)
         return draw_untried(self.space, rng, known.tried(pending), self.settings.at_once)

@@ -22,7 +22,6 @@ from tests.studies import refuses
 
 OBJECTIVE = """
 import json
-
 def train(config):
     with open("seen", "a") as file:
         file.write(json.dumps(config) + "\\n")

@@ -26,14 +26,11 @@ TRAINER = """
 def train(config, trial):
     trial.report(epoch=1, score=config["lr"])
     return {"score": config["lr"]}
-
 def silent(config, trial):
     trial.report(epoch=1, score=0.5)
     trial.report(epoch=2, score=config["lr"])
-
 def score(config):
     return {"score": config["lr"]}
-
 def own(config):
     assert set(config) <= {"lr", "model"}, config
     return config["lr"]
@@ -41,14 +38,13 @@ def own(config):
 RUN = ("study.trials=2", "dispatch=local", "track=none", "report.figures=false")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def trainer(monkeypatch):
     monkeypatch.syspath_prepend(str(Path.cwd()))
     monkeypatch.delitem(sys.modules, "typed_trainer", raising=False)
     Path("typed_trainer.py").write_text(TRAINER)
 
 
-@pytest.mark.usefixtures("trainer")
 def test_an_objective_of_a_configuration_gets_its_own_keys_alone(capsys):
     typed = ("objective=typed_trainer:own(config)", "+lr=0.25")
     _, out, err = command(capsys, "search", *typed, "space.lr=[0.25,0.5]", *RUN)
@@ -61,7 +57,6 @@ def test_an_objective_of_a_configuration_gets_its_own_keys_alone(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("trainer")
 def test_an_objective_is_trained_once(capsys):
     silent = ("objective=typed_trainer:silent(config, trial)", "+lr=0.25")
     line = """command.line=echo '{{"score": {lr}}}'"""
@@ -89,7 +84,6 @@ CALLED = "objective=typed_trainer:train(config, trial)"
     ([CALLED, "+objective_config.split=1", "+lr=1"], "lr: must be below objective_config, like all keys of"),
     ([CALLED, "+split=0.1"], "for a key of your own with this name, write +objective_config.split"),
 ])  # fmt: skip
-@pytest.mark.usefixtures("trainer")
 def test_typed_words_that_are_nearly_right_are_corrected(capsys, typed, says):
     assert says in refused(capsys, "search", *typed, "dispatch=local", "track=none", is_silent=True)
 
@@ -112,7 +106,6 @@ def test_the_directions_of_a_few_names_are_known_and_any_other_must_be_given():
     assert hpo.compose("study.metrics={fid: minimize}")["study"]["direction"] == "minimize"
 
 
-@pytest.mark.usefixtures("trainer")
 def test_an_interrupt_before_the_first_training_says_so_and_leaves_nothing(capsys, monkeypatch):
     make = session.make_dispatcher
     monkeypatch.setattr(session, "make_dispatcher", lambda *to: (os.kill(os.getpid(), signal.SIGINT), make(*to))[1])

@@ -10,14 +10,13 @@ import pytest
 import yaml
 
 from hpo.cli.main import main
-from hpo.config.composing.compose import compose_config
 from hpo.objectives.command import code_files, describe_search
 from hpo.trials.space.reader import space_from_dict
 from hpo.workers.objective.source_files import RUN, digests_of_run
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import config_from_dict, prepare_study, rows
+from tests.studies import composed, rows
 
 # Writes down what it was given, and what its file says.
 PROGRAM = """\
@@ -60,7 +59,7 @@ def seen():
 
 
 def words_of(line, *words):
-    config = prepare_study(config_from_dict(compose_config("search", typed(line, *words)[1:]))).config
+    config = composed(*typed(line, *words)[1:]).config
     Path("seen").unlink(missing_ok=True)
     for point in space_from_dict(config.space).points():
         outcome = outcome_of(run_task(Payload(config.objective, config.trial_config(point), "loss")))

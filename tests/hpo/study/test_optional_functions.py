@@ -10,14 +10,10 @@ from tests.hpo.cli.commands import refused
 
 MODULE = """
 import os, sys
-
 class Beyond(BaseException):
     pass
-
-
 def {function}(config):
     {body}
-
 def train(task):
     return {{"score": 1.0}}
 """

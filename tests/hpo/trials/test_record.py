@@ -1,4 +1,4 @@
-"""The record: what Optuna reads of it, that nothing is written twice, how it is read without a trace; and its files."""
+"""The record: what Optuna reads of it, that nothing is written twice, and how it is read without a trace."""
 
 import shutil
 import sqlite3
@@ -10,14 +10,12 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
 from hpo.trials.goal import Goal, Limit
-from hpo.trials.record import storage
 from hpo.trials.record.optuna_tables import Tables
 from hpo.trials.record.own_file import refuse_damaged_file
 from hpo.trials.record.read_only import ReadOnlyRows
 from hpo.trials.record.record import FIRST, LAST, Record
 from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.table import read_rows
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.studies import refuses
 
@@ -193,23 +191,3 @@ def test_a_killed_search_s_log_is_read_and_stays(tmp_path):
     reader = read_only_connection(killed)
     assert {path.name: path.stat().st_size for path in killed.iterdir()} == before
     assert ([trial.score for trial in reader.trials()], reader.trials()) == ([0.25], reopened(killed).trials())
-
-
-@pytest.mark.parametrize("name", ["it's", "a{b}", "x${y}", "q?m", "p%41", "h#h", "sp ace"])
-def test_a_file_in_a_folder_of_any_name(tmp_path, name):
-    path = tmp_path / name / "study.db"
-    path.parent.mkdir()
-    url = storage.sqlite_url(path)
-    assert storage.sqlite_path(url) == path
-    storage.open_storage(url, "here").remove_session()
-    assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["study.db"]
-    assert path.exists()
-
-
-@pytest.mark.parametrize(("content", "says"), [
-    ("a,b,a\n1,2,3\n", "two columns are called 'a'; rename one of these columns"),
-    ("a,b\n1,2\n1\n", "t.csv:3: each row must have 2 fields, one per column of the header"),
-])  # fmt: skip
-def test_a_table_that_does_not_say_what_each_field_is_is_refused(tmp_path, content, says):
-    (tmp_path / "t.csv").write_text(content)
-    refuses(StudyError, says, read_rows, tmp_path / "t.csv", ("a",))
