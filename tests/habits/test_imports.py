@@ -77,10 +77,12 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
     (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a number, given 'good'"),
+    (["short.csv"], {"drop": 0.1}, r"space, and trained for its table's largest amount; import other trials"),
     (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
     Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
+    Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")
     Path("bad.csv").write_text("state,score,lr\ncomplete,good,0.1\n")
     assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
     with pytest.raises((ConfigError, HpoError), match=says):
@@ -110,9 +112,3 @@ def test_an_import_is_listed_and_is_no_study(capsys):
     assert main(["list", "--where", "state=imported"]) == 0
     assert re.search(r"\nold +imported +1/1 +0.9500 .* old.csv ", capsys.readouterr().out)
     assert "start a study that learns from them: hpo search study.imports=old" in refused(capsys, "show", "old")
-
-
-def test_trials_of_the_space_that_were_trained_less_far_are_named_as_the_reason():
-    Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")
-    with pytest.raises(ConfigError, match=r"space, and trained for its table's largest amount; import other trials"):
-        read_imports(["short.csv"], space_from_dict({"lr": LR}), Goal({"score": "maximize"}))

@@ -112,11 +112,6 @@ def test_what_cannot_be_written_down_is_refused_by_its_key_before_the_first_tria
     assert not Path("runs").exists()
 
 
-def test_a_choice_is_a_value_or_a_name():
-    with pytest.raises(hpo.HpoError, match=r"must not be the value of another choice, given 'relu' as both; rename"):
-        hpo.choices("relu", relu=Relu)
-
-
 @pytest.mark.parametrize(("space", "config", "first"), [
     ({"b": hpo.log(1e-6, 0.1)}, {"b": "1e-5"}, {"b": 1e-5}),
     ({"b": [1, 2, 3]}, {"b": "2"}, {"b": 2}),
@@ -167,14 +162,6 @@ def test_all_words_of_the_toolkit_are_constants_like_any_other():
     seen = noted()[-1]
     assert (seen["split"]["seed"], seen["data"]["test"], seen["training"]["seed"]) == (6, 6, 6)
     assert seen == longer.best.config
-
-
-@pytest.mark.slow
-def test_points_to_try_first_may_be_given_next_to_a_dimension_called_first():
-    study = found(lambda config: config["first"], space={"first": (1, 500)}, config={"first": 77, "size": 1}, trials=1)
-    assert study.best.point == {"first": 77}
-    longer = study.extend({"size": 2}, best=1, progress=False)
-    assert (longer.best.point, longer.best.config["size"]) == ({"first": 77}, 2)
 
 
 def searched(**given):

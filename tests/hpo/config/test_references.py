@@ -87,7 +87,6 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     run(capsys, "train", "--config", "runs/refs/best.yaml")
     assert len(seen()) == 3 + 1 + 4 + 1
     assert all(is_right(one, one["base"]) for one in seen())
-    # An extended study has the same points.
     run(capsys, "extend", "refs", "extra=2", "--best", "1")
     (*earlier, later) = seen()
     assert later["base"] in {one["base"] for one in earlier}
@@ -171,7 +170,6 @@ def test_a_configuration_of_omegaconf_keeps_its_references():
     study, again = (hpo.search(train, {"base": (0.0, 0.1)}, config=config, trials=2, **PYTHON) for _ in range(2))
     assert [row.score == row.base for row in study.trials.itertuples()] == [True] * 2
     assert (study.best.config["model"]["betas"], again.name) == ([0.9, study.best.point["base"]], study.name)
-    # A plain dict has texts alone.
     (one,) = configs_of({"base": (0.0, 1.0)}, {"base": 0.5, "text": "${base}"}, trials=1)
     assert one["text"] == "${base}"
 

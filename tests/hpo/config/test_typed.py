@@ -88,11 +88,6 @@ def test_typed_words_that_are_nearly_right_are_corrected(capsys, typed, says):
     assert says in refused(capsys, "search", *typed, "dispatch=local", "track=none", is_silent=True)
 
 
-def test_overrides_as_one_list_are_refused():
-    with pytest.raises(hpo.HpoError, match=r"overrides: must be separate strings, .* hpo\.compose\(\*overrides\)"):
-        hpo.compose(["study.trials=3"])
-
-
 def test_the_directions_of_a_few_names_are_known_and_any_other_must_be_given():
     """A wrong guess finds the worst configuration."""
     names = {"loss": "minimize", "error": "minimize", "perplexity": "minimize", "score": "maximize"}

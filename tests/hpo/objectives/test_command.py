@@ -117,8 +117,7 @@ def test_each_value_has_its_place_in_the_line(line, words, expected):
 
 
 def test_each_trial_has_its_own_copy_of_the_file_with_its_values():
-    read = files(RATES, "+training.epochs=3", line="--config {config}")
-    base = yaml.safe_load(BASE)
+    read, base = files(RATES, "+training.epochs=3", line="--config {config}"), yaml.safe_load(BASE)
     base["training"]["epochs"] = 3
     assert [tree["training"]["learning_rate"] for tree in read] == [0.1, 0.001]
     assert [{**tree, "training": {**tree["training"], "learning_rate": "1e-3"}} for tree in read] == [base, base]

@@ -13,10 +13,8 @@ from hpo.trials.record.record import memory_record
 from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.studies import STRATEGIES, prepared, refuses, toy_config
 
-HEADER = "id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size"
 
-
-def write_table(folder, header=HEADER):
+def write_table(folder):
     rows = [
         f"{number},{task},{layers},{width},{kind},7,{layers + width / 100},{layers + width / 50},{width},{9 * width}"
         for task in ("de", "fr")
@@ -26,22 +24,20 @@ def write_table(folder, header=HEADER):
         if (layers, width) != (4, 8)
     ]
     path = folder / "table.csv"
-    path.write_text("\n".join([header, *rows]) + "\n")
+    path.write_text("\n".join(["id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size", *rows]) + "\n")
     return path
 
 
 def config(path, **changes):
     data = {"name": "table", "path": str(path), "metric": "bleu_0", "cost": "seconds", "where": {"task": "de"}}
     data |= {"columns": ["layers", "width", "kind"], "absent": "fail", "curves": None, "curve": None}
-    strategy = changes.pop("strategy", STRATEGIES["random"])
-    space = changes.pop("space", {})
+    strategy, space = changes.pop("strategy", STRATEGIES["random"]), changes.pop("space", {})
     return toy_config(strategy, None, 50, "hpo.objectives.table:run_fold", data=data | changes) | {"space": space}
 
 
 def run(folder, tree, workers=1):
     study = prepared(folder, tree)
-    record = memory_record(study.goal, study.layout)
-    dispatcher = SimulatedDispatcher(workers)
+    record, dispatcher = memory_record(study.goal, study.layout), SimulatedDispatcher(workers)
     return study, search(study.rules(), record, dispatcher, tree["study"]["trials"]), dispatcher
 
 
@@ -155,8 +151,7 @@ def test_a_table_that_cannot_be_searched_is_refused_in_one_line(tmp_path, change
 
 
 def test_points_that_the_table_lacks_are_not_tried_first_and_a_space_without_rows_is_refused(tmp_path):
-    path = write_table(tmp_path)
-    first = {"first": [{"layers": 4, "width": 8, "kind": "relu"}]}
+    path, first = write_table(tmp_path), {"first": [{"layers": 4, "width": 8, "kind": "relu"}]}
     refuses(HpoError, r"space\.first\[0\]", prepared, tmp_path, config(path, absent="exclude", space=first))
     with pytest.raises(HpoError, match="found no point"):
         prepared(tmp_path, config(path, absent="exclude", space={"layers": [4], "width": [8]}))

@@ -23,8 +23,6 @@ from tests.hpo.cli.commands import hpo
 from tests.hpo.commands.searched import found
 from tests.studies import Notes, StudyFolder, StudyRun, config_from_dict, toy_config
 
-SPACE = {"x": {"low": 0.0, "high": 1.0}}
-
 
 def run_of(scores, folds=3, amounts=None, fresh=(), **study):
     """Return a study whose trials have these scores, (trials, tasks) or with metrics (trials, tasks, metrics)."""
@@ -41,8 +39,8 @@ def run_of(scores, folds=3, amounts=None, fresh=(), **study):
     for number, row in enumerate(values):
         trial = Trial(number, 0, {"x": number / len(values)}, amount=amounts[number] if amounts else None)
         trials.append(finished(trial, {index: outcome(value) for index, value in enumerate(row)}, goal))
-    record = memory_record(goal, layout, trials)
-    run = StudyRun(StudyFolder(Path("nowhere")), config, space_from_dict(SPACE, {}, None), record, None)
+    record, space = memory_record(goal, layout, trials), space_from_dict({"x": {"low": 0.0, "high": 1.0}})
+    run = StudyRun(StudyFolder(Path("nowhere")), config, space, record, None)
     for number, row in fresh:
         for index, value in zip(fresh_indices(config.study, layout), row, strict=True):
             Notes(record).write_finalist_outcome(number, index, outcome(value))
@@ -139,18 +137,6 @@ def test_if_few_trials_were_trained_as_far_the_noise_is_that_of_all():
     scores = drawn(np.random.default_rng(3), trials=12)
     expected = expected_score(scores, amounts=[1] * 9 + [3] * 3)
     assert (expected.of_all, expected.best_of, expected_score(scores).of_all) == (True, 3, False)
-
-
-def test_the_best_of_three_equal_finalists_is_too_good_by_85_hundredths_of_a_standard_error():
-    """The mean of the largest of three normal values (the search has many trials, so that the noise is known)."""
-    excess = []
-    for seed in range(30):
-        rng = np.random.default_rng(seed)
-        scores = drawn(rng, trials=40, of_folds=0.0)
-        fresh = [(int(number), rng.normal(0, 0.05, 3)) for number in np.argsort(-scores.mean(axis=1))[:3]]
-        expected = expected_of(run := run_of(scores, fresh=fresh, finalists=3, finalist_repeats=1)).score("score")
-        excess.append(run.fresh_winner.score - expected.value)
-    assert statistics.fmean(excess) / (0.05 / 3**0.5) == pytest.approx(0.85, abs=0.2)
 
 
 def by_seed(config, trial):

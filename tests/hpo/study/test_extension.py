@@ -77,7 +77,6 @@ def test_halved_trials_continue_from_their_states_with_the_same_result_if_those_
     points = [point["toy.layers"] for point in other["space"]["first"]]
     assert len(points) == len(set(points)) == other["study"]["trials"]
     assert not any(trial["continues"] for trial in other["study"]["extends"]["trials"])
-    # Without a change the shorter ones are trained to the end.
     rows = run_toy(tmp_path / "full", extended(tmp_path / "old", halved, best=8))
     assert [float(row["score"]) for row in rows] == [float(row["toy.layers"]) for row in rows]
     with pytest.raises(HpoError, match="are fully trained, and the settings of their trainings are unchanged"):

@@ -27,8 +27,7 @@ def toy(capsys, folds=1, **changes):
 
 @pytest.mark.parametrize("folds", [1, 3])
 def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
-    folder = toy(capsys, folds)
-    before = Path("kept").read_text().splitlines()
+    folder, before = toy(capsys, folds), Path("kept").read_text().splitlines()
     models = {path.read_text().split()[0] for path in folder.glob("checkpoints/*/layers")}
     assert "3" in models
     report = json.loads((folder / "report.json").read_text())
@@ -38,12 +37,10 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     assert code == 0, out + err
     result = json.loads((folder / "test.json").read_text())
     by_layers = {round(each["validation_metrics"]["size"]): each for each in result["front"]}
-    # The chosen trial is first, with its own result.
     for each in (result, result["front"][0]):
         assert (each["trial"], each["metrics"]) == (chosen, {"score": 2.5})
     assert by_layers[2]["metrics"] == {"score": 1.5}
     assert {size: each["validation_score"] for size, each in by_layers.items()} == {2: 2.0, 3: 3.0, 4: 4.0}
-    # A trial that cannot be scored says so; the others are scored.
     assert ("four is too many" in by_layers[4]["error"], "metrics" in by_layers[4]) == (True, False)
     assert "four is too many" in out
     # Deleted models were trained again with the seeds of the winner's: on a hold-out or on all folds.

@@ -8,7 +8,6 @@ import pytest
 from hpo.compare.studies import read_studies
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
-from hpo.study.winner.training import expected_at_end
 from tests import tracked
 from tests.studies import STRATEGIES, Notes, prepared, rows, toy_config
 
@@ -105,8 +104,7 @@ def test_full_trainings_continue_from_the_states_of_the_search_and_change_nothin
     assert min(losses[-len(small.further) :]) == min(-trial.score for trial in small.further_trained)
     recorded = read_recorded(read_files(prepared(tmp_path / "cut", tree(5)).folder))
     assert [one.holds(0.0) for one in reproduce(recorded, "all", None, lambda _: None)] == [True] * len(small.searched)
-    large = run(tmp_path / "cut", tree(20))
-    whole = run(tmp_path / "whole", tree(20))
+    large, whole = run(tmp_path / "cut", tree(20)), run(tmp_path / "whole", tree(20))
     assert [(t.key, t.amount, t.score) for t in large.searched] == [(t.key, t.amount, t.score) for t in whole.searched]
     full = [trial.key for trial in large.trials if trial.amount == 8]
     assert {trial.key for trial in small.further} <= {*full}
@@ -151,15 +149,6 @@ def test_without_its_state_a_full_training_starts_again_with_its_own_curve(tmp_p
     for trial in run(tmp_path / "toy", tree(5)).further_trained:
         assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
         assert trial.score == trial.point["toy.layers"] * 5.0
-
-
-@pytest.mark.parametrize(("name", "settings", "trials", "expected"), [
-    *(("asha", {}, 18, 2), ("asha", {}, 8, 0), ("successive_halving", {}, 20, 2)),
-    *(("successive_halving", {"points": 6, "keep": 2}, 15, 4), ("hyperband", {}, 9 + 5 + 2, 1 + 1 + 2)),
-])  # fmt: skip
-def test_the_first_lines_say_how_many_trials_to_expect_at_the_full_amount(tmp_path, name, settings, trials, expected):
-    study = prepared(tmp_path / "toy", tree(trials, name, **settings))
-    assert f"about {expected} of {trials} configurations will reach 8 in the search" in expected_at_end(study)
 
 
 def test_a_budget_of_trials_ends_with_the_search_and_a_caution(tmp_path):

@@ -16,15 +16,13 @@ from tests.hpo.cli.commands import printed, refused
 from tests.hpo.commands.searched import found
 from tests.studies import refuses
 
-SPACE = {"width": [1, 2, 3, 4]}
-
 
 def measured(config):
     return {"accuracy": 0.5 + config["width"] / 10, "latency_ms": 2.0 * config["width"]}
 
 
 def searched(name, **options):
-    options = {"space": SPACE, "trials": 4, "metric": "accuracy", "direction": "maximize"} | options
+    options = {"space": {"width": [1, 2, 3, 4]}, "trials": 4, "metric": "accuracy", "direction": "maximize"} | options
     return found(measured, name=name, **options)
 
 
@@ -40,7 +38,6 @@ def test_who_started_a_study_is_listed_stays_who_continues_it_and_is_not_publish
     assert [view.study for view in hpo.studies(where="user=ada-lovelace").studies] == ["hers"]
     users = {each["study"]: each["user"] for each in printed(capsys, "list")[0]["studies"]}
     assert users == {"hers": "ada-lovelace", "his": "bob"}
-    # Also where only the record is left.
     Path("runs/hers/status.json").unlink()
     assert hpo.load("hers").status.user == "ada-lovelace"
     study.report(publish=True)
@@ -92,7 +89,6 @@ def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
     assert (study.status.limits, study.status.within_limits) == (["latency_ms <= 5"], 2)
     text = (study.folder / "report.md").read_text()
     assert "after 4 trials and before the test: from none to {'latency_ms': 5.0}" in text
-    # Again, and back to those of the search, which had none.
     write_evaluation(StudyFolder(study.folder), {"study": "limited", "time": "2026-11-27", "fingerprint": "a"})
     for limits, width in (({"latency_ms": {"max": 7, "min": 5}}, 3), (None, 4)):
         study.resume(settings={"study.limits": limits}, progress=False)

@@ -23,6 +23,7 @@ from hpo.study.storage.copy import copy_study
 from hpo.study.winner import final_model
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
+from hpo.trials.table import read_rows
 from hpo.trials.trial import Outcome
 from tests.studies import STRATEGIES, StudyFolder, StudyRun, config_from_dict, prepared, refuses, rows, toy_config
 
@@ -99,7 +100,7 @@ OLD, NEW = (changes.Basis(toy_config(), {"parts": {"a.csv": {"fingerprint": it}}
 REFERS, OTHERWISE = (
     {"toy": {"always": 2}, "references": {"toy.always": f"${{toy.{key}}}"}} for key in ("layers", "lr")
 )
-NAMED = config(scales=[{"width": 8}, {"width": 16}]).to_dict()
+BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"width": 8}, {"width": 16}]).to_dict()
 
 
 @pytest.mark.usefixtures("toy")
@@ -110,9 +111,13 @@ NAMED = config(scales=[{"width": 8}, {"width": 16}]).to_dict()
     (lambda: overrides.parse_override("lr=glob(*)"), "lr: takes one value, given glob(*); give one"),
     (lambda: overrides.read_values(["+a=1"]), "command line: must be key=value, given '+a=1'"),
     (lambda: overrides.read_values(["a=1", "a=2"]), "a: must occur only once, given a=1 and a=2"),
+    (lambda: hpo.compose(["a=3"]), "separate strings, such as hpo.compose('data=digits', 'study.trials=3'), given"),
     (lambda: compose.compose_config("search", ["+training.lr=1"]), "config: Could not append to config. An item is"),
     (lambda: keys.refuse_unknown([1], {}, "keys"), "keys: must be a dict of values by dotted key, given [1]"),
     (lambda: study_config.refuse_unwritable({"a": "\ud800"}), r"a: must be valid Unicode, given '\ud800' with a lone"),
+    (lambda: read_rows(written(b"a,a\n1,2\n"), ()), "x.yaml: two columns are called 'a'; rename one of these columns"),
+    (lambda: read_rows(written(b"a,b\n1\n"), ()), "x.yaml:2: each row must have 2 fields, one per column of the"),
+    (lambda: hpo.choices("a", a=1), "space: the name of a choice must not be the value of another choice, given 'a'"),
     (lambda: environment.read_environment(written(b"{}")), "x.yaml: has no key 'python'; restore the file"),
     (lambda: StudyFolder(written(b"") / "x").make(), "x.yaml/x: cannot be created: Not a directory; free the path"),
     (on_full_disk, "record: cannot be written: No space left on device: study.db"),
@@ -120,7 +125,7 @@ NAMED = config(scales=[{"width": 8}, {"width": 16}]).to_dict()
     (lambda: prepare(winner="one_standard_error"), "study.winner: one_standard_error needs several trainings per"),
     (lambda: prepare("ladder", {"study": [1, 2]}), "space.study: is reserved in a study with study.scales; use"),
     (lambda: ladder(first="hyperband"), "strategy.first: must be one of grid, random, "),
-    (lambda: ladder(first=STRATEGIES["asha"] | {"counts": "trials"}), "first.counts: must be 'configurations', given"),
+    (lambda: ladder(first=BY_TRIALS), "strategy.first.counts: must be 'configurations', given 'trials'; a ladder"),
     (lambda: scales.ladder_settings({}), "strategy.name: is missing; give it a value"),
     (lambda: costs(describe_cost=None), "the objective has no describe_cost; add this function, or give"),
     (lambda: costs(describe_cost=1, cost=lambda *_: 2.0), "the cost must grow from scale to scale, but scale 2 costs"),

@@ -139,17 +139,6 @@ def test_several_are_removed_or_none_and_from_python_without_a_question(capsys, 
     assert list(Path("runs").iterdir()) == []
 
 
-def test_an_error_says_which_studies_are_already_removed(capsys, study, monkeypatch):
-    def fails_for_the_other(folder):
-        if folder.path.name == "other":
-            raise StudyError("no room")
-
-    shutil.copytree(study, "runs/other")
-    monkeypatch.setattr("hpo.commands.remove.share_evaluations", fails_for_the_other)
-    said = refused(capsys, "remove", "made", "other", "--yes")
-    assert said == "error: no room; already removed before the error: removed runs/made\n"
-
-
 @pytest.mark.parametrize("command", ["clean made", "archive made x.tar.gz", "remove made --yes"])
 def test_a_running_study_is_refused_with_its_driver_and_stays_as_it_is(capsys, study, command):
     with StudyFolder(study).lock():
@@ -187,8 +176,7 @@ def test_of_a_finished_study_the_winner_stays_and_the_rest_goes(capsys, study):
     for left in ("checkpoints/trial_0007", "states/0123_0_0"):
         (study / left).mkdir(parents=True)
         (study / left / "weights").write_bytes(b"x" * 1000)
-    before = tree("runs")
-    expected = clean(folder, dry_run=True)
+    before, expected = tree("runs"), clean(folder, dry_run=True)
     assert tree("runs") == before
     cleaned = clean(folder)
     assert expected == cleaned

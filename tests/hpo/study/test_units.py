@@ -99,19 +99,3 @@ def test_studies_in_different_units_are_not_compared_imported_or_extended(capsys
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"space": SEARCHED}))
     line = refused(capsys, "compare", "same", "one")
     assert "because the unit of loss (tokens) depends on toy.min_count, which the study searches" in line
-
-
-@pytest.mark.slow
-def test_a_study_whose_objective_describes_its_unit_only_later_is_reported_resumed_and_reproduced(capsys, monkeypatch):
-    folder = searched(capsys, tree(says=False))
-    described = {
-        "metrics": {"loss": ""},
-        "counted_in": {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}}},
-    }
-    monkeypatch.setattr(f"{__name__}.describe_method", lambda _: described)
-    for words in (["report", "toy"], ["resume", "toy", "study.trials=3"], ["reproduce", "toy"]):
-        assert hpo(capsys, *words)[0] == 0
-    (folder / "described.json").write_text(json.dumps({"folds": 1, "method": described}))
-    assert hpo(capsys, "report", "toy")[0] == 0
-    caution = json.loads((folder / "report.json").read_text())["cautions"][0]
-    assert "scores of different trials are not comparable" in caution

@@ -27,8 +27,7 @@ def dimension(**fields):
 
 
 def test_draws_are_uniform_in_a_range_or_on_its_logarithm_and_reach_both_ends():
-    rng = np.random.default_rng(0)
-    whole = dimension(low=2, high=5, integer=True, log=True)
+    rng, whole = np.random.default_rng(0), dimension(low=2, high=5, integer=True, log=True)
     assert {whole.draw(rng) for _ in range(500)} == {2, 3, 4, 5}
     log = dimension(low=1e-4, high=1.0, log=True)
     units = np.log10([log.draw(rng) for _ in range(4000)]) / 4 + 1
