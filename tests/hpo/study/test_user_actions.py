@@ -2,7 +2,6 @@
 and repeated by a replay; so are points that another program queues in the record. And notes of users: none is lost."""
 
 import json
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -152,18 +151,13 @@ def test_an_ended_study_takes_points_and_old_requests_have_no_effect(tmp_path):
     ):
         refuses(StudyError, words, refused)
     assert raise_budget(folder, folder.config()) is None
-    # A killed search leaves a request, and answers that nobody reads, or somebody will.
+    # A killed search leaves a request.
     folder.requests_dir.mkdir(exist_ok=True)
-    old, new = (folder.requests_dir / f"{number}.answer" for number in ("2-2", "3-3"))
-    for answer in (old, new):
-        answer.write_text("{}")
-    os.utime(old, (0, 0))
     (folder.requests_dir / "1-1.json").write_text(Request(do="stop", by="ada").model_dump_json())
     run(folder.path, MORE)
     made = rows(folder.trials_path)
     assert (len(made), POINT in points(made)) == (MORE, True)
     assert not [*folder.requests_dir.glob("*.json")]
-    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_trainings_after_the_search_refuse_every_action(tmp_path):
