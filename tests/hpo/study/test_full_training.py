@@ -144,6 +144,7 @@ def test_the_next_trial_replaces_one_whose_full_training_fails_and_continues_fro
     assert (found.is_trained, found.winner.amount) == (True, 8)
 
 
+@pytest.mark.slow
 def test_without_its_state_a_full_training_starts_again_with_its_own_curve(tmp_path, monkeypatch):
     monkeypatch.setattr("hpo.study.winner.training.copy_tree", lambda *_: None)
     for trial in run(tmp_path / "toy", tree(5)).further_trained:

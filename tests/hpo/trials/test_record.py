@@ -126,6 +126,7 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
         refuses(StudyError, "holds a study", create_record, stored(url, name))
 
 
+@pytest.mark.slow
 def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_another_form_too(tmp_path, monkeypatch):
     record = make(tmp_path)
     record.add_outcome(record.open_trial(0, Proposal(POINT)).number, 0, Outcome({"score": 1 / 7}))
