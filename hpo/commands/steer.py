@@ -81,7 +81,9 @@ def stop(
 
 
 def add(study: StudyRef, point: Point) -> Answer:
-    """Add a point of your own to a running or stopped search, as its next trial.
+    """Add a point of your own to a running or stopped search, as its next new trial.
+
+    Trials that have begun come first: as many as `study.lanes`, also with fewer workers.
 
     Args:
         point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.

@@ -165,7 +165,7 @@ class Study:
 
     @_documented_by(add)
     def add(self, point: Mapping[str, Any]) -> Answer:
-        """Add a point of your own to a running or stopped search, as its next trial."""
+        """Add a point of your own to a running or stopped search, as its next new trial."""
         return add(self.folder, point)
 
     @_documented_by(retry)

@@ -40,7 +40,7 @@ def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
             _log.warning("%s is already %s; this point is ignored", where, add)
             continue
         points[key] = add
-        _log.warning("%s will be tried next if the budget allows: %s", where, dict(point))
+        _log.warning("%s will be the next new trial if the budget allows: %s", where, dict(point))
     return list(points.values())
 
 
@@ -62,8 +62,8 @@ def new_point(study: PreparedStudy, record: Record, values: Mapping[str, Any]) -
 def added_text(add: Add) -> str:
     """Return the text that tells a user what happens to an added point."""
     if add.retry_of is None:
-        return f"{short_text(add.point)} will be tried next if the budget allows"
-    return f"{short_text(add.point)} will be tried next, as {retried_text([add])}"
+        return f"{short_text(add.point)} will be the next new trial if the budget allows"
+    return f"{short_text(add.point)} will be the next new trial, as {retried_text([add])}"
 
 
 def failed_trials(record: Record) -> list[Trial]:

@@ -109,7 +109,7 @@ def read_folder(case: tuple[str, bytes]) -> None:
         study.test_result,
         lambda: study.changed_files("checkpoints"),
         lambda: read_recorded(read_files(study)),
-        lambda: unpack_report(folder / name, Path()),
+        lambda: unpack_report(folder / name, Path(), "best"),
         lambda: evaluations(folder / name),
     ):
         _refused_or_not(read)

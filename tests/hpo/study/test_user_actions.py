@@ -191,7 +191,12 @@ def test_a_queued_point_is_tried_next_and_repeated_by_a_replay_and_others_are_ig
     assert POINT not in points(before)
     theirs = queue(folder, {"toy.lr": 3.0}, {"lr": 0.1}, points(before)[2], POINT)
     after = run_toy(folder, config)
-    for words in ("toy.lr=3.0 is not in its range", "'lr' is not searched", "is already trial 2", "will be tried next"):
+    for words in (
+        "toy.lr=3.0 is not in its range",
+        "'lr' is not searched",
+        "is already trial 2",
+        "will be the next new trial",
+    ):
         assert words in caplog.text
     assert (after[:5], points(after)[5]) == (before, POINT)
     report = report_again(folder, config, has_page=False).summary
@@ -204,7 +209,7 @@ def test_a_queued_point_is_tried_next_and_repeated_by_a_replay_and_others_are_ig
 def test_a_point_queued_during_the_search_is_reported_and_tried_once(caplog):
     for trials in (6, 8):
         tried = points(run_study_of(prepared(Path("study"), tree(trials, f"{__name__}:score_and_queue"))))
-    assert caplog.text.count("will be tried next if the budget allows") == 1
+    assert caplog.text.count("will be the next new trial if the budget allows") == 1
     assert [number for number, point in enumerate(tried) if point == POINT] == [4], "after the four lanes"
 
 
