@@ -1,12 +1,12 @@
-r"""A training that knows nothing of the search: numbers come in as arguments, and a line of JSON goes out per epoch.
+r"""A training program that needs no changes for a search: it reads arguments and prints a line of JSON per epoch.
 
-Searched, in 30 seconds, by
+This command searches it in 30 seconds:
 
     hpo search objective=command study.metric=accuracy strategy=evolutionary study.trials=12 \
         command.line='python examples/command_line.py --lr {lr} --decay {decay} --seed {task.seed}' \
         'space.lr={low: 0.001, high: 10.0, log: true}' 'space.decay=[0.0, 0.0001, 0.001, 0.01]'
 
-Whatever can be started from a shell is searched like this: JAX, Julia, R, C++.
+Any program that a shell can start is searched like this: JAX, Julia, R, C++.
 """
 
 import argparse

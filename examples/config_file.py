@@ -1,4 +1,4 @@
-"""A program that reads a YAML file and knows nothing of the search: `python examples/config_file.py base.yaml`.
+"""A program that reads a YAML file and needs no changes for a search: `python examples/config_file.py base.yaml`.
 
 docs/how_to/use_your_trainer.md searches it: each trial gets a copy of the file with its own values.
 """

@@ -1,6 +1,7 @@
-"""A Hugging Face Trainer searched by successive halving: `python examples/hugging_face.py`, 40 seconds.
+"""A search over a Hugging Face Trainer by successive halving: `python examples/hugging_face.py`, 40 seconds.
 
-A tiny ViT with new weights learns handwritten digits; one of the hub is `from_pretrained("its name")` in `new_model`.
+A tiny ViT with new weights learns handwritten digits. For a model of the hub, call `from_pretrained("its name")` in
+`new_model`.
 """
 
 import sys
@@ -18,7 +19,7 @@ except ImportError as error:
 
 
 def new_model(path=None):
-    """Return a model with new weights, or one that was kept."""
+    """Return a model with new weights, or a saved one."""
     shape = {"image_size": 8, "patch_size": 2, "num_channels": 1, "num_labels": 10}
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     return (
@@ -29,7 +30,7 @@ def new_model(path=None):
 
 
 def examples(indices):
-    """Return these digits, as what a Trainer reads."""
+    """Return these digits in the form that a Trainer reads."""
     digits = load_digits()
     images = (digits.images / 16).astype("float32")[:, None]
     return [{"pixel_values": images[i], "labels": digits.target[i]} for i in indices]
@@ -41,12 +42,12 @@ def accuracy(predicted):
 
 
 def describe_data(config):
-    """Return what is split into train, validation and test parts."""
+    """Return the examples to split into train, validation and test."""
     return {"name": "digits", "size": 1797, "labels": load_digits().target.tolist()}
 
 
 def run_test(config, trial):
-    """Return the metrics of a kept model on the test part."""
+    """Return the metrics of a saved model on the test split."""
     arguments = training_arguments(trial, eval_strategy="no")
     trainer = Trainer(new_model(trial.checkpoint_dir), arguments, compute_metrics=accuracy)
     return {"accuracy": trainer.evaluate(examples(trial.test))["eval_accuracy"]}
@@ -54,7 +55,7 @@ def run_test(config, trial):
 
 @hpo.objective(continues=True, describe_data=describe_data, run_test=run_test)
 def digits(config, trial):
-    """Train on the part of this trial."""
+    """Train on this trial's training split."""
     arguments = training_arguments(trial, num_train_epochs=4, **config["training"])
     parts = {"train_dataset": examples(trial.train), "eval_dataset": examples(trial.validation)}
     return train(Trainer(new_model(), arguments, compute_metrics=accuracy, **parts), trial)
@@ -66,4 +67,4 @@ if __name__ == "__main__":
     goal = {"metric": "accuracy", "direction": "maximize"}
     study = hpo.search(digits, space, strategy=halving, trials=4, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
-    print(study.test(again=True))  # the examples share their data, which another may have opened
+    print(study.test(again=True))  # other examples may have evaluated the same test split

@@ -1,7 +1,7 @@
 """A search over LoRA (Hu et al. 2022) of a Hugging Face model: `python examples/hugging_face_lora.py`, 40 seconds.
 
-The model is a tiny ViT whose weights stand for those of the hub: they are always the same, and only what LoRA adds is
-trained, kept and loaded.
+The model is a tiny ViT. Its fixed weights replace pretrained weights of the hub. Only the adapters of LoRA and the
+classifier are trained, saved and loaded.
 """
 
 import sys
@@ -20,7 +20,7 @@ except ImportError as error:
 
 
 def pretrained():
-    """Return the model that is adapted; of your own: `from_pretrained("its name")`."""
+    """Return the model to adapt; for a model of the hub, call `from_pretrained("its name")`."""
     set_seed(0)
     shape = {"image_size": 8, "patch_size": 2, "num_channels": 1, "num_labels": 10}
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -28,7 +28,7 @@ def pretrained():
 
 
 def examples(indices):
-    """Return these digits, as what a Trainer reads."""
+    """Return these digits in the form that a Trainer reads."""
     digits = load_digits()
     images = (digits.images / 16).astype("float32")[:, None]
     return [{"pixel_values": images[i], "labels": digits.target[i]} for i in indices]
@@ -40,12 +40,12 @@ def accuracy(predicted):
 
 
 def describe_data(config):
-    """Return what is split into train, validation and test parts."""
+    """Return the examples to split into train, validation and test."""
     return {"name": "digits", "size": 1797, "labels": load_digits().target.tolist()}
 
 
 def run_test(config, trial):
-    """Return the metrics of kept adapters on the test part."""
+    """Return the metrics of saved adapters on the test split."""
     model = PeftModel.from_pretrained(pretrained(), trial.checkpoint_dir)
     trainer = Trainer(model, training_arguments(trial, eval_strategy="no"), compute_metrics=accuracy)
     return {"accuracy": trainer.evaluate(examples(trial.test))["eval_accuracy"]}
@@ -53,7 +53,7 @@ def run_test(config, trial):
 
 @hpo.objective(continues=True, describe_data=describe_data, run_test=run_test)
 def lora(config, trial):
-    """Train adapters, and the layer above them, on the part of this trial."""
+    """Train adapters and the classifier on this trial's training split."""
     model = pretrained()
     arguments = training_arguments(trial, num_train_epochs=4, **config["training"])
     adapters = LoraConfig(target_modules=["q_proj", "v_proj"], modules_to_save=["classifier"], **config["lora"])
@@ -69,4 +69,4 @@ if __name__ == "__main__":
     asha, goal = {"name": "asha", "max_amount": 4, "eta": 2}, {"metric": "accuracy", "direction": "maximize"}
     study = hpo.search(lora, space, strategy=asha, trials=4, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
-    print(study.test(again=True))  # the examples share their data, which another may have opened
+    print(study.test(again=True))  # other examples may have evaluated the same test split

@@ -1,4 +1,4 @@
-"""A Lightning module searched by asha: `python examples/lightning_digits.py`, 40 seconds."""
+"""A search over a Lightning module by asha: `python examples/lightning_digits.py`, 40 seconds."""
 
 import sys
 
@@ -50,19 +50,19 @@ def batches(indices, shuffle=False):
 
 
 def describe_data(config):
-    """Return what is split into train, validation and test parts."""
+    """Return the examples to split into train, validation and test."""
     return {"name": "digits", "size": 1797, "labels": load_digits().target.tolist()}
 
 
 def run_test(config, trial):
-    """Return the metrics of a kept model on the test part."""
+    """Return the metrics of a saved model on the test split."""
     model = Digits.load_from_checkpoint(trial.checkpoint_dir / MODEL)
     return new_trainer(trial).validate(model, batches(trial.test), verbose=False)[0]
 
 
 @hpo.objective(continues=True, describe_data=describe_data, run_test=run_test)
 def digits(config, trial, **settings):
-    """Train on the part of this trial."""
+    """Train on this trial's training split."""
     trainer = new_trainer(trial, max_epochs=9, **settings)
     parts = {"train_dataloaders": batches(trial.train, shuffle=True), "val_dataloaders": batches(trial.validation)}
     return train(trainer, Digits(**config), trial, **parts)
@@ -73,4 +73,4 @@ if __name__ == "__main__":
     asha, goal = {"name": "asha", "max_amount": 9}, {"metric": "accuracy", "direction": "maximize"}
     study = hpo.search(digits, space, strategy=asha, trials=10, workers=2, settings={"split.folds": 1}, **goal)
     print(study.best.score, study.best.config)
-    print(study.test(again=True))  # the examples share their data, which another may have opened
+    print(study.test(again=True))  # other examples may have evaluated the same test split

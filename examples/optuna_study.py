@@ -13,7 +13,7 @@ SPACE = {
 
 
 def objective(trial: optuna.Trial) -> float:
-    """Return a made-up loss, lowest at lr 0.01, four layers and gelu."""
+    """Return a made-up loss that is lowest at lr 0.01, four layers and gelu."""
     lr = trial.suggest_float("lr", 1e-5, 1.0, log=True)
     layers = trial.suggest_int("layers", 1, 6)
     nonlinearity = trial.suggest_categorical("nonlinearity", ["relu", "gelu"])

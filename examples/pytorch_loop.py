@@ -1,4 +1,4 @@
-"""A PyTorch loop of one's own, ended early by the median rule: `python examples/pytorch_loop.py`, 30 seconds."""
+"""Your own PyTorch loop, stopped early by the median rule: `python examples/pytorch_loop.py`, 30 seconds."""
 
 import torch
 from sklearn.datasets import load_digits
@@ -8,7 +8,7 @@ import hpo
 
 
 def train(config, trial):
-    """Return the accuracy on digits that were not trained on."""
+    """Return the accuracy on digits outside the training split."""
     torch.manual_seed(trial.seed)
     digits = load_digits()
     images, labels = torch.tensor(digits.data / 16).float(), torch.tensor(digits.target)

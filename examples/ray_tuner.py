@@ -1,4 +1,4 @@
-"""Evolutionary search inside a Ray Tune run, with ASHA stopping the slow: `python examples/ray_tuner.py`."""
+"""Evolutionary search inside a Ray Tune run, with ASHA stopping poor trials: `python examples/ray_tuner.py`."""
 
 import tempfile
 from typing import Any
@@ -14,7 +14,7 @@ SPACE = {"model": {"layers": [1, 2, 3, 4, 5, 6]}, "lr": {"low": 1e-4, "high": 1.
 
 
 def train(config: dict[str, Any]) -> None:
-    """Report a made-up loss after each of four epochs, lowest at lr 0.01 and four layers."""
+    """Report a made-up loss after each of four epochs; it is lowest at lr 0.01 and four layers."""
     for epoch in range(1, 5):
         loss = abs(config["lr"] - 0.01) + (config["model"]["layers"] - 4) ** 2 + config["offset"] / epoch
         tune.report({"loss": loss})

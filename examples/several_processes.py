@@ -1,7 +1,7 @@
-"""A loop of two processes a training, written for torchrun: `python examples/several_processes.py`, 20 seconds.
+"""A training loop for torchrun with two processes per training: `python examples/several_processes.py`, 20 seconds.
 
-It reads torch.distributed's variables as under `torchrun --nproc-per-node 2`; so do Lightning (`Trainer(devices=2,
-strategy="ddp")`), Accelerate and the Hugging Face Trainer. With GPUs, `dispatch.gpus_per_process` is 1.
+It reads torch.distributed's variables as under `torchrun --nproc-per-node 2`. Lightning (`Trainer(devices=2,
+strategy="ddp")`), Accelerate and the Hugging Face Trainer read them, too. With GPUs, `dispatch.gpus_per_process` is 1.
 """
 
 import gc
@@ -15,16 +15,16 @@ import hpo
 
 
 def train(config, trial):
-    """Join the other processes, train, and leave them; what the process of rank 0 returns counts."""
+    """Join the process group, train, and leave it; the search uses the result of rank 0."""
     distributed.init_process_group("gloo")
     result = fit(config, trial)
-    gc.collect()  # The network goes before its group: torch may hang where it is the other way round.
+    gc.collect()  # Delete the network before its process group; otherwise torch may hang.
     distributed.destroy_process_group()
     return result
 
 
 def fit(config, trial):
-    """Return the accuracy on digits that were not trained on."""
+    """Return the accuracy on digits outside the training split."""
     torch.set_num_threads(trial.threads)
     rank, size = distributed.get_rank(), distributed.get_world_size()
     torch.manual_seed(trial.seed)
@@ -34,7 +34,7 @@ def fit(config, trial):
     parallel = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), config["lr"], momentum=0.9)
     for epoch in range(1, 6):
-        # The same order in all processes, of which each takes its share.
+        # All processes have the same order, and each takes its share of a batch.
         for batch in torch.randperm(1400).split(64):
             own = batch[rank::size]
             optimizer.zero_grad()

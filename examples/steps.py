@@ -1,7 +1,7 @@
 """A program that stops at a step and continues from its state: `python examples/steps.py 0.1 4 folder`.
 
-It trains up to the given step, saves its state in the folder after each step, and continues from there when it is
-started again. docs/how_to/use_your_trainer.md searches it with asha.
+It trains up to the given step, saves its state in the folder after each step, and continues from there when it
+starts again. docs/how_to/use_your_trainer.md searches it with asha.
 """
 
 import json

@@ -1,6 +1,6 @@
-r"""A PyTorch network of one's own on a ladder of four widths: `python examples/width_ladder.py`.
+r"""Your own PyTorch network on a ladder of four widths: `python examples/width_ladder.py`.
 
-The coordinate check, from this folder, shows whether its parametrization holds:
+In this folder, run the coordinate check of its parametrization:
 
     hpo scale --check objective=width_ladder:train +width=32 +epochs=5 +lr=0.01 \
         'study.scales=[{width: 32}, {width: 64}, {width: 128}, {width: 256}]'
