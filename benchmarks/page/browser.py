@@ -1,4 +1,4 @@
-"""The page of 10,000 trials in Chromium: its first picture, its updates while trials come, and its memory."""
+"""The page of 10,000 trials in Chromium: its first picture, its updates while trials arrive, and its memory."""
 
 import os
 import random
@@ -80,7 +80,7 @@ def measure(folder: Path) -> None:
     print(f"""
 {TRIALS:,} trials in Chromium
 
-| what | wall | processor time | goal |
+| measurement | wall | processor time | goal |
 |---|---|---|---|
 | the server, until it prints its address |  | {at_address:.2f} s |  |
 | first picture of the first page after that | {first[0]:.2f} s | {parts_of_first} |  |
@@ -88,7 +88,7 @@ def measure(folder: Path) -> None:
 | {updated} | {median(updates):.0f} ms, {max(updates):.0f} ms | browser {1000 * each:.0f} ms (mean) | 200 ms |
 | memory of the page's process (JavaScript's) | {private:.0f} MB ({heap:.0f} MB) |  | 300 MB |
 | memory of the server | {server_size:.0f} MB |  |  |
-| the server, while trials come |  | {share:.1%} of the processors |  |""")
+| the server, while trials arrive |  | {share:.1%} of the processors |  |""")
 
 
 def thread_seconds(browser: Chromium) -> float:

@@ -1,9 +1,9 @@
-"""How often a hyperparameter is told apart from chance that matters much, or does nothing.
+"""How often a hyperparameter is called significant: one with a strong effect, and some without effect.
 
-A study searches five hyperparameters. `strong` makes 80 % of the variance of the loss over the space, and noise the
+A study searches five hyperparameters. `strong` causes 80 % of the variance of the loss over the space, and noise the
 rest: the loss falls with its logarithm (monotone), or is a parabola over it with the best value at .4 of its range
-(inside). A range, four ordered values, three choices and a range that exists beside one of these do nothing. In studies
-of noise `strong` does nothing, either.
+(inside). A range, four ordered values, three choices and a range under one of the choices have no effect. In studies
+of noise, `strong` has no effect, either.
 """
 
 import argparse
@@ -83,8 +83,8 @@ def main() -> None:
         "trials",
         "strong, monotone",
         "strong, best inside",
-        "does nothing beside it",
-        "does nothing, as all",
+        "no effect, with a strong one",
+        "no effect, like all others",
     )
     print(markdown(head, [row(name, trials, studies) for name in STRATEGIES for trials in TRIALS]))
 
