@@ -49,7 +49,7 @@ def test_a_ladder_of_widths_reaches_the_largest_and_passes_the_coordinate_check(
 
 def test_a_training_that_knows_nothing_of_the_search():
     Path("examples").symlink_to(EXAMPLES)
-    assert main([*command("command_line.py", "hpo search", "Whatever"), "dispatch=local", "track=none"]) == 0
+    assert main([*command("command_line.py", "hpo search", "Any program"), "dispatch=local", "track=none"]) == 0
     trials = rows(Path("runs/command/trials.csv"))
     assert len(trials) == 12
     assert max(float(trial["score"]) for trial in trials) > 0.88
