@@ -57,8 +57,8 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
     # The command itself reports an unreadable log.
     with suppress(StudyError):
         if all_evaluations(folder, parts["test"]["fingerprint"]):
-            return f"hpo test {folder.reference} --again", "opens the test part once more, which the report mentions"
-    return f"hpo test {folder.reference}", "opens the test part, once"
+            return f"hpo test {folder.reference} --again", "evaluates the test split once more, which the report mentions"
+    return f"hpo test {folder.reference}", "evaluates the test split, once"
 
 
 def num_scored(evaluations: Iterable[TestEvaluation]) -> int:
