@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
+from hpo.report.sections.tested import is_unfinished
 from hpo.report.subject import Subject
 from hpo.study.view.cautions import SearchFacts, boundary_cautions, curve_cautions, noise_cautions, search_cautions
 from hpo.trials.score_format import score_format
@@ -64,7 +65,9 @@ def _overlaps(report: ReportJson) -> Iterator[str]:
 
 def _other_cautions(summary: ReportJson) -> Iterator[str]:
     test, winner, finalists = summary["test"], summary["winner"], summary["finalists"]
-    if not is_missing(finalists) and all(each["fresh_score"] is None for each in finalists):
+    if not is_missing(finalists) and any(is_unfinished(each) for each in finalists):
+        yield "not all finalists are trained on fresh seeds yet, so the search's scores chose the winner"
+    elif not is_missing(finalists) and all(each["fresh_score"] is None for each in finalists):
         yield "all finalists failed on the fresh seeds, so the search's scores chose the winner"
     overtuning, data, baselines = summary["overtuning"], summary["data"], summary["baselines"]
     if not is_missing(test):

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from hpo.report.part import Missing, Positive, is_missing, missing
 from hpo.study.results.expected import Expected
-from hpo.study.study import PreparedStudy
+from hpo.study.results.run import StudyRun
 
 
 class Interval(TypedDict):
@@ -38,9 +38,11 @@ def interval_text(interval: Interval, text: Callable[[float], str]) -> str:
     return value if low == high else f"{value} ({low} to {high})"
 
 
-def describe_expected_score(expected: Expected | Missing | None, study: PreparedStudy) -> ExpectedPart | Missing:
+def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) -> ExpectedPart | Missing:
     """Return the winner's expected score, or the reason why it is not known."""
-    if expected is None and study.config.study.finalists:
+    if expected is None and any(finalist.again.state == "running" for finalist in run.finalists):
+        return missing("not all finalists are trained on fresh seeds yet")
+    if expected is None and run.fresh:
         return missing(
             "one fold and one fresh seed do not show the noise of scores: set split.folds or study.finalist_repeats to "
             "at least 2"
@@ -52,7 +54,7 @@ def describe_expected_score(expected: Expected | Missing | None, study: Prepared
         )
     if is_missing(expected):
         return expected
-    goal = study.goal
+    goal = run.goal
     part = cast("ExpectedPart", dict(vars(expected.score(goal.metric))))
     if not goal.is_single:
         scores = {name: expected.score(name) for name in goal.names}

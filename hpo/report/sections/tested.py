@@ -116,9 +116,12 @@ class FinalistPart(TypedDict):
         Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
     fresh_scores: Annotated[
-        NotRequired[dict[str, float]], Field(description="the same on the fresh seeds; also absent if it failed there")
+        NotRequired[dict[str, float]],
+        Field(description="the same on the fresh seeds; also absent without `fresh_score`"),
     ]
-    error: str | None
+    error: Annotated[
+        str | None, Field(description="why it failed; if `fresh_score` is null too, its trainings are not finished")
+    ]
 
 
 def describe_test(study: PreparedStudy) -> TestPart | Missing:
@@ -174,13 +177,18 @@ def _finalist(finalist: Finalist, values: list[float], goal: Goal) -> FinalistPa
         "fresh_score": finalist.again.score,
         "fresh_standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
         "fresh_values": values,
-        "error": finalist.again.error,
+        "error": finalist.again.error if finalist.again.state != "running" else None,
     }
     if not goal.is_single:
         part["search_scores"] = {name: finalist.trial.mean(name) for name in goal.names}
         if finalist.again.state == "complete":
             part["fresh_scores"] = {name: finalist.again.mean(name) for name in goal.names}
     return part
+
+
+def is_unfinished(finalist: FinalistPart) -> bool:
+    """Return whether a finalist's trainings on fresh seeds are not finished."""
+    return finalist["fresh_score"] is None and finalist["error"] is None
 
 
 def read_test(report: ReportJson) -> Iterator[Block]:
@@ -245,7 +253,7 @@ def read_finalists(report: ReportJson) -> Iterator[Block]:
     for each in finalists:
         assert each["search_score"] is not None, "only complete trials are finalists"
         fresh, spread = each["fresh_score"], each["fresh_standard_deviation"]
-        score = f"failed: {each['error']}"
+        score = "not finished" if is_unfinished(each) else f"failed: {each['error']}"
         if fresh is not None:
             score, error = with_spread(text, fresh, spread)
             score += f" ± {error} (n = {len(each['fresh_values'])})" if error else ""

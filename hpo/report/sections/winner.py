@@ -173,7 +173,7 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         "values": dict(zip(tasks, values, strict=True)),
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
-        "expected": describe_expected_score(expected, study),
+        "expected": describe_expected_score(expected, run),
         "num_parameters": winner.num_parameters,
         "config": str(short_path(study.folder.best_path)),
         "model": vars(run.model) if run.model else None,

@@ -81,7 +81,7 @@ def view_of(
         leaders=[maker.trial(trial) for trial in _leaders(run.history, front)],
         within_limits=sum(trial.keeps_limits for trial in complete) if goal.limits else None,
         further_trained=[trial.number for trial in run.further],
-        finalists={each.trial.number: each.again.score for each in run.finalists},
+        finalists={each.trial.number: each.again.score for each in run.finalists} if run.is_trained else {},
         running=[*_running(run, tasks)],
         untried=sum(each.retry_of is None for each in untried),
         retries=sum(each.retry_of is not None for each in untried),

@@ -238,7 +238,8 @@ class StudyView:
             several metrics: the trials that contribute most to the Pareto front, in the order of `front`.
         within_limits: how many complete trials keep the limits; `null` without limits.
         further_trained: the trials that were fully trained after the search.
-        finalists: the finalists' scores on fresh seeds, by trial; `null` for a failed or unfinished finalist.
+        finalists: the finalists' scores on fresh seeds, by trial; `null` for a failed finalist; empty
+            before all are trained.
         test: the metrics on the test split; empty before the test evaluation.
         test_texts: `test` as text.
         test_trial: the trial that was evaluated on the test split: the winner at that time.

@@ -139,8 +139,9 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3
         # A winner that is the default is not held against itself.
         (against(0.77, 0.0) | TESTED | {"baselines": {"default": {"number": 0}}}, None),
         (against(0.77, 0.0) | TESTED | {"baselines": {"default": {"number": 1}}}, "overtuned"),
-        ({"finalists": [{"fresh_score": None}, {"fresh_score": None}]}, "all finalists failed"),
-        ({"finalists": [{"fresh_score": None}, {"fresh_score": 0.5}]}, None),
+        ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
+        ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
+        ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
         ({"study": {"allowed_changes": CHANGES, "objective": "a:b"}}, "data: part train; python: was 3.11"),
     ],
 )

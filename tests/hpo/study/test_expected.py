@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hpo.report.sections.expected_score import describe_expected_score
 from hpo.study.results.after_search import fresh_indices
 from hpo.study.results.choosing import as_good_as, cheapest
 from hpo.study.results.expected import expected_of
@@ -93,6 +94,9 @@ def test_one_training_a_trial_gives_an_expectation_only_for_a_share():
     run = run_of([[0.8], [0.9]], folds=1, fresh=fresh, finalists=2, finalist_repeats=2)
     expected = expected_of(replace(run, described=described)).score("score")
     assert expected.low <= expected.value <= expected.high
+    # The second finalist is not trained yet.
+    reason = describe_expected_score(None, run_of([[0.8], [0.9]], folds=1, fresh=fresh[:1], finalists=2))
+    assert reason == {"missing": "not all finalists are trained on fresh seeds yet"}
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
