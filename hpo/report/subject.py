@@ -14,6 +14,7 @@ from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, Importances, importances, shapley_values
 from hpo.report.part import Missing, is_missing
 from hpo.report.transfer import ScaleResults
+from hpo.study.results.after_search import other_trainings
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
@@ -39,6 +40,7 @@ class Subject:
         default: the default configuration; None if it is outside the space.
         trainings: the trials at the end of the search, followed by the trials that were trained further after the
             search. The latter have the same numbers as before. None = `trials`.
+        other_trainings: the other trainings after the search, such as those of finalists on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
         lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order of results
@@ -58,6 +60,7 @@ class Subject:
     finalists: Sequence[Trial] = ()
     default: Point | None = None
     trainings: Sequence[Trial] | None = None
+    other_trainings: Sequence[Trial] = ()
     workers: int | None = None
     gpus: float = 0.0
     lanes: int | None = None
@@ -85,6 +88,7 @@ class Subject:
             finalists=() if run.fresh_winner is None else [finalist.again for finalist in run.finalists],
             default=default_of(study.space, study.config),
             trainings=[*run.searched, *run.further],
+            other_trainings=other_trainings(study.config, run.record, run.further),
             workers=dispatch.workers,
             gpus=(dispatch.gpus_per_worker or 0.0) if share is None else share,
             lanes=section.lanes if waits or section.order == "free" else None,
@@ -218,7 +222,8 @@ class Subject:
     @cached_property
     def outcomes(self) -> list[tuple[Trial, int, Outcome]]:
         """Every task that a worker ran, as (trial, task index, outcome), in order of start."""
-        ran = [(t, index, o) for t in self.all_trainings for index, o in t.outcomes.items() if o.worker]
+        trainings = [*self.all_trainings, *self.other_trainings]
+        ran = [(t, index, o) for t in trainings for index, o in t.outcomes.items() if o.worker]
         return sorted(ran, key=lambda task: (task[2].started, task[0].number, task[1]))
 
     @property

@@ -81,7 +81,9 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
         kind = subject.called
     else:
         kind = "stopped early" if trial.state == "stopped" else "complete"
-    return _Bar(row, kind, start, end, f"trial {trial.number}, {subject.layout.name(task)}")
+    fresh = task - subject.layout.size
+    name = subject.layout.name(task) if fresh < 0 else f"fresh_{fresh}"
+    return _Bar(row, kind, start, end, f"trial {trial.number}, {name}")
 
 
 def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:

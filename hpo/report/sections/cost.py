@@ -47,7 +47,7 @@ class Prediction(TypedDict):
 
 
 class Cost(TypedDict):
-    """Field 24: the time and the cost of the search."""
+    """Field 24: the time and the cost of all trainings but that of the final model; see `winner.model`."""
 
     training_seconds: Seconds
     seconds_per_trial_mean: float | None
@@ -79,7 +79,8 @@ def describe_cost(subject: Subject) -> Cost:
     """
     trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
-    outcomes = [outcome for trial in trials for outcome in trial.outcomes.values() if outcome.worker]
+    every = [*trials, *subject.other_trainings]
+    outcomes = [outcome for _, _, outcome in subject.outcomes]
     ran = stretch_runs(outcomes, subject.stretches)
     wall = sum(each.seconds for each in ran) if ran else None
     # Use the real number of workers. For simulated workers use the configured number, or the observed one if none is
@@ -88,7 +89,7 @@ def describe_cost(subject: Subject) -> Cost:
     worker_seconds = sum(each.seconds * number for each, number in zip(ran, workers, strict=True))
     busy = sum(outcome.seconds for outcome in outcomes)
     return {
-        "training_seconds": sum(seconds),
+        "training_seconds": sum(trial.seconds for trial in every),
         "seconds_per_trial_mean": statistics.fmean(seconds) if seconds else None,
         "seconds_per_trial_median": statistics.median(seconds) if seconds else None,
         "wall_seconds": wall,
@@ -96,7 +97,7 @@ def describe_cost(subject: Subject) -> Cost:
         "device": f"{gpus:g} GPU(s) a worker" if gpus else "CPU",
         "device_hours": busy / 3600 * (gpus or 1),
         "idle_share": None if wall is None else _unused(busy, worker_seconds),
-        "overhead_share": None if wall is None else _unused(seconds_trained(trials), wall),
+        "overhead_share": None if wall is None else _unused(seconds_trained(every), wall),
         "lanes": subject.lanes,
         "order": subject.order,
         "prediction": predict_seconds(trials),

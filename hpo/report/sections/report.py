@@ -149,7 +149,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         scales = {"scales": value_or_missing(lambda: describe_scales(scale_results, study.goal.metric, point))}
     summary: ReportJson = {
         "format": FORMAT,
-        "study": describe_study(study, run.notes, trials),
+        "study": describe_study(study, run.notes, subject),
         "environment": describe_environment(study.environment()),
         "data": value_or_missing(lambda: describe_data(study)),
         "method": method,

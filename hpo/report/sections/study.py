@@ -16,6 +16,7 @@ from hpo.objectives.outside import OUTSIDE
 from hpo.report.part import EXACT, Block, Count, Paragraph, Positive, Table, Text, is_missing, missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, goal_text, limits_text
+from hpo.report.subject import Subject
 from hpo.study.files.folder import inner, short_path
 from hpo.study.notes import Notes
 from hpo.study.study import PreparedStudy
@@ -111,11 +112,11 @@ class StudyPart(TypedDict):
     ]
 
 
-def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) -> StudyPart:
+def describe_study(study: PreparedStudy, notes: Notes, subject: Subject) -> StudyPart:
     """Return the identity, dates, budget and code of the study, and the command that runs the search again."""
-    config = study.config
-    started = min((trial.started for trial in trials if trial.started is not None), default=None)
-    ended = max((trial.ended for trial in trials if trial.ended is not None), default=None)
+    config, outcomes = study.config, [outcome for _, _, outcome in subject.outcomes]
+    started = min((outcome.started for outcome in outcomes), default=None)
+    ended = max((outcome.started + outcome.seconds for outcome in outcomes), default=None)
     not_trained = missing("there was no training")
     # A simulated cluster has its own clock, which starts at 0.
     has_own_time, name = config.dispatch.type.has_own_time, config.dispatch.name
@@ -138,7 +139,7 @@ def describe_study(study: PreparedStudy, notes: Notes, trials: Sequence[Trial]) 
     }
     if (reproduction := _reproduction(study)) is not None:
         described["reproduction"] = reproduction
-    if (extension := _extension(study, trials)) is not None:
+    if (extension := _extension(study, subject.trials)) is not None:
         described["extends"] = extension
     return described
 

@@ -120,7 +120,7 @@ class FinalistPart(TypedDict):
         Field(description="the same on the fresh seeds; also absent without `fresh_score`"),
     ]
     error: Annotated[
-        str | None, Field(description="why it failed; if `fresh_score` is null too, its trainings are not finished")
+        str | None, Field(description="null = no failure; if `fresh_score` is null too, its trainings are not finished")
     ]
 
 

@@ -13,7 +13,7 @@ from hpo.report.transfer import ScaleResults
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import RunningTask, Status, read_status
 from hpo.study.notes import Notes
-from hpo.study.results.after_search import further_trainings, join_trainings
+from hpo.study.results.after_search import further_trainings, join_trainings, other_trainings
 from hpo.study.results.run import StudyRun
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.making import view_of
@@ -127,6 +127,7 @@ def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> 
         winner=next((trial for trial in trials if trial.number == best), None),
         default=default_of(space, config),
         trainings=[*searched, *further],
+        other_trainings=other_trainings(config, record, further),
         workers=dispatch.workers,
         gpus=dispatch.gpus_per_worker or 0.0,
         stretches=record.stretches,

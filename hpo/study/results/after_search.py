@@ -79,6 +79,20 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
     return trainings
 
 
+def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
+    """Return a `Trial` for each trial with trainings after the search that are not in `further`, with their outcomes.
+
+    These trainings are those on fresh seeds, and the full trainings that `further_trainings` leaves out.
+    """
+    known, used = Notes(record).full_outcomes, {trial.number for trial in further}
+    others = []
+    for trial in record.trials():
+        full = {} if trial.number in used else {index: each.outcome for index, each in known[trial.number].items()}
+        if outcomes := full | _fresh_outcomes(trial, record, config.study):
+            others.append(replace(trial.as_opened, outcomes=outcomes))
+    return others
+
+
 def join_trainings(trials: Sequence[Trial], further: Iterable[Trial]) -> list[Trial]:
     """Return the trials of a search; if a trial has a further training, join the trial with this training."""
     continued = {trial.number: trial for trial in further}
@@ -116,11 +130,15 @@ def read_finalists(section: StudySection, record: Record, history: History) -> l
 
 def _fresh_trial(trial: Trial, record: Record, section: StudySection) -> Trial:
     """Return a trial with only its outcomes on fresh seeds; the state is `running` until every seed has an outcome."""
+    known = _fresh_outcomes(trial, record, section)
+    again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
+    return finished(again, known, record.goal) if len(known) == len(fresh_indices(section, record.layout)) else again
+
+
+def _fresh_outcomes(trial: Trial, record: Record, section: StudySection) -> dict[int, Outcome]:
     indices = fresh_indices(section, record.layout)
     noted = {index: Notes(record).finalist_outcome(trial.number, index) for index in indices}
-    known = {index: outcome for index, outcome in noted.items() if outcome is not None}
-    again = Trial(trial.number, trial.round, trial.point, known, key=trial.key)
-    return finished(again, known, record.goal) if len(known) == len(indices) else again
+    return {index: outcome for index, outcome in noted.items() if outcome is not None}
 
 
 def fresh_indices(section: StudySection, layout: TaskLayout) -> range:

@@ -79,6 +79,8 @@ def train_finalists(
     for finalist in finalists:
         tasks = fresh_tasks(study.as_of(Notes(record).allowed_changes, finalist.trial), finalist.trial)
         missing += [task for task in tasks if task.index not in finalist.again.outcomes]
+    if missing:
+        record.begin_stretch(dispatcher.slots)
     for task, outcome in outcomes(dispatcher, missing, partial(report, kind)):
         Notes(record).write_finalist_outcome(task.trial, task.index, outcome)
 

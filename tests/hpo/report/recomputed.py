@@ -65,8 +65,15 @@ def of_best_so_far(trials):
     return steps
 
 
-def of_cost(trials):
-    wall, total = trials.ended.max() - trials.started.min(), trials.seconds.sum()
+def recorded(folder):
+    return optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
+
+
+def of_cost(trials, folder):
+    study = recorded(folder)
+    fresh = [note for key, note in study.user_attrs.items() if key.startswith("finalist_")]
+    wall = max(note["started"] + note["seconds"] for note in fresh) - study.trials[0].user_attrs["fold_0"]["started"]
+    total = trials.seconds.sum() + sum(note["seconds"] for note in fresh)
     cost = {"training_seconds": total, "wall_seconds": wall, "workers_seen": 1, "device_hours": total / 3600}
     cost |= {"seconds_per_trial_mean": trials.seconds.mean(), "seconds_per_trial_median": trials.seconds.median()}
     # One worker: whenever it was idle, none was at work.
@@ -76,7 +83,7 @@ def of_cost(trials):
 
 def of_record(folder, number):
     """What trials.csv does not hold, read from the record by Optuna itself."""
-    study = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'study.db'}")
+    study = recorded(folder)
     curves = {f"fold_{k}": study.trials[number].user_attrs[f"fold_{k}"]["curve"] for k in range(3)}
     points = [(f"{task}[{k}]", point) for task, curve in curves.items() for k, point in enumerate(curve)]
     found = {f"curves.tasks.{place}.{name}": value for place, point in points for name, value in point.items()}

@@ -82,7 +82,7 @@ def test_the_schema_in_the_documents_is_the_one_that_is_kept():
 def test_every_number_is_recomputed(folder, report, trials):
     winner, fresh = report["winner"]["number"], report["winner"]["fresh"]["score"]
     recomputed = again.of_trials(trials) | again.of_winner(trials, winner) | again.of_best_so_far(trials)
-    recomputed |= again.of_cost(trials) | again.of_record(folder, winner) | again.of_test(folder, fresh)
+    recomputed |= again.of_cost(trials, folder) | again.of_record(folder, winner) | again.of_test(folder, fresh)
     recomputed |= {f"fields[{place}].number": place + 1 for place in range(25)}
     TypeAdapter(ReportJson).validate_python(report)
     found = {path: value for path, value in leaves(report) if not path.startswith((*COPIED, *ELSEWHERE))}
