@@ -163,7 +163,7 @@ def _recorded_and_reproduced(
     # Metrics that were not reproduced, or are not compared, keep their recorded mean.
     means_now = {**means, **{each.name: value for each, value in done if each.is_mean}}
     old, new = _trial_numbers(values), _trial_numbers(now)
-    if goal.is_single:
+    if len(goal.names) == 1:
         return old, new
     return old | _numbers_of_several(values, means, goal), new | _numbers_of_several(now, means_now, goal)
 
@@ -221,7 +221,7 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return the numbers of a trial that a report has only with several metrics or limits, by their keys there.
+    """Return the numbers of a trial that a report has only if `goal.names` has several names, by their keys there.
 
     `values` has the values of the leading metric; `means` has the mean of each other name in `goal.names`.
     """

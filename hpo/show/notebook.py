@@ -112,7 +112,7 @@ class NotebookProgress(Progress):
         mark = mark or (" !" if trial.excess > 0 else "")
         if trial.score is None:
             result = f"failed: {trial.error}" if trial.error else f"stopped {trial.stopped}"
-        elif self._goal.is_single or trial.state != "complete":
+        elif len(self._goal.names) == 1 or trial.state != "complete":
             result = f"{self._score_text(trial.score)}{mark}"
         else:
             result = f"{self._values_text(trial)}{mark}"

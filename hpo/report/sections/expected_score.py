@@ -56,7 +56,7 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
         return expected
     goal = run.goal
     part = cast("ExpectedPart", dict(vars(expected.score(goal.metric))))
-    if not goal.is_single:
-        scores = {name: expected.score(name) for name in goal.names}
+    if len(goal.names) > 1:
+        scores = {name: expected.score(name) for name in expected.worths}
         part["scores"] = {n: {"value": each.value, "low": each.low, "high": each.high} for n, each in scores.items()}
     return part

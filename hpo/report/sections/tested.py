@@ -179,7 +179,7 @@ def _finalist(finalist: Finalist, values: list[float], goal: Goal) -> FinalistPa
         "fresh_values": values,
         "error": finalist.again.error if finalist.again.state != "running" else None,
     }
-    if not goal.is_single:
+    if len(goal.names) > 1:
         part["search_scores"] = {name: finalist.trial.mean(name) for name in goal.names}
         if finalist.again.state == "complete":
             part["fresh_scores"] = {name: finalist.again.mean(name) for name in goal.names}

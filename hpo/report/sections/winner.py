@@ -114,9 +114,10 @@ class Short(TypedDict):
         NotRequired[dict[str, float]],
         Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
     ]
-    is_on_front: Annotated[NotRequired[bool], Field(description="absent with one score")]
+    is_on_front: Annotated[NotRequired[bool], Field(description="absent with one metric without limits")]
     excess: Annotated[
-        NotRequired[float], Field(ge=0, description="its excess over the limits, as a share; absent with one score")
+        NotRequired[float],
+        Field(ge=0, description="its excess over the limits, as a share; absent with one metric without limits"),
     ]
 
 
@@ -186,7 +187,7 @@ def describe_winner(study: PreparedStudy, run: StudyRun, expected: Expected | Mi
         described["notes"] = notes
     if winner.amount is not None:
         described["reached"] = winner.reached
-    if run.has_front:
+    if run.has_front or len(study.goal.names) > 1:
         described["scores"] = spreads(winner, study.goal)
     if (fresh := run.fresh_winner) is not None:
         described["fresh"] = _fresh_score(fresh, study.goal)
@@ -201,7 +202,7 @@ def _fresh_score(again: Trial, goal: Goal) -> FreshScore:
         "n": len(values),
         "standard_deviation": statistics.stdev(values) if len(values) > 1 else None,
     }
-    return fresh if goal.is_single else {**fresh, "scores": spreads(again, goal)}
+    return fresh if len(goal.names) == 1 else {**fresh, "scores": spreads(again, goal)}
 
 
 def chosen_score(winner: Winner) -> FreshScore | Winner:
@@ -255,8 +256,9 @@ def describe_short(trial: Trial, goal: Goal, front: Collection[int] = ()) -> Sho
     short: Short = {"number": trial.number, "score": score_of(trial), "point": dict(trial.point)}
     if trial.amount is not None:
         short["amount"], short["reached"] = trial.amount, trial.reached
-    if not goal.is_single:
+    if len(goal.names) > 1:
         short["scores"] = {name: trial.mean(name) for name in goal.names}
+    if not goal.is_single:
         short["is_on_front"] = trial.number in front
         short["excess"] = trial.excess
     return short
@@ -312,7 +314,7 @@ def _default(
         "amount": default.amount,
         "values": {name: value for name, value in values.items() if value is not None},
     }
-    if default.state == "complete" and not study.goal.is_single:
+    if default.state == "complete" and len(study.goal.names) > 1:
         described["scores"] = {name: default.mean(name) for name in study.goal.names}
     gain = None if expected is None or is_missing(expected) else expected.gain_over(default)
     if gain is not None:

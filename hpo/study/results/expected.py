@@ -38,8 +38,8 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expectation for each name in `Goal.names`, such as a metric. A metric to maximize is negated, so
-            that lower is better.
+        worths: the expectation for each name in `Goal.names` whose noise is known, such as a metric. A metric to
+            maximize is negated, so that lower is better.
         num_candidates: the number of trials from which the winner was chosen.
         of_all: whether all complete trials served to estimate the noise, because too few have the winner's amount.
     """
@@ -152,7 +152,7 @@ def expected_of(run: StudyRun) -> Expected | None:
     row = next(row for row, trial in enumerate(trials) if trial.number == winner.number)
     worths = candidates.worth(row, _chooser(trials, run.config.study, goal))
     num_candidates = len(trials) if run.fresh else len(equal)
-    return Expected(dict(zip(goal.names, worths, strict=True)), num_candidates, of_all, run, search)
+    return Expected(dict(zip(goal.names, worths, strict=False)), num_candidates, of_all, run, search)
 
 
 _Group = tuple[Sequence[Trial], Candidates]
@@ -172,7 +172,8 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
         examples = run.parts["validation"]["size"] if "validation" in run.parts else 0
         if not (examples and run.goal.is_single and is_share(_method(run), run.goal.metric)):
             return None
-        return near, Candidates(values, [_noise_of_share(values[:, :, 0], examples)])
+        # The noise of measured numbers is unknown.
+        return near, Candidates(values[:, :, :1], [_noise_of_share(values[:, :, 0], examples)])
     if noisy is equal:
         return near, Candidates(values, _noises(values, run.layout))
     places = {trial.number: place for place, trial in enumerate(noisy)}
@@ -204,10 +205,9 @@ def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
                 in_search[place] = replace(noise, variances=np.maximum(other, seeds[place] / repeats))
         # The noise of a share in the search is that of its examples, which all fresh seeds have in common: it is known
         # (infinite degrees of freedom), and says nothing about the noise between seeds.
-        noises = [
-            noise if np.isinf(earlier.freedom).any() else noise.pooled_with(earlier)
-            for noise, earlier in zip(noises, in_search, strict=True)
-        ]
+        for place, earlier in enumerate(in_search):
+            if not np.isinf(earlier.freedom).any():
+                noises[place] = noises[place].pooled_with(earlier)
     return again, Candidates(values, noises)
 
 

@@ -89,6 +89,8 @@ def test_one_training_a_trial_gives_an_expectation_only_for_a_share():
     expected = expected_of(replace(run, described=described)).score("score")
     # The standard error of nine in ten of a hundred examples is 0.03.
     assert 0.8 < expected.low < expected.value < 0.9 < expected.high < 1
+    measuring = replace(run_of([[[0.8, 40]], [[0.9, 42]]], folds=1, measured=["memory"]), described=described)
+    assert expected_of(measuring).score("score") == expected
     # Fresh seeds have a noise of their own.
     fresh = [(0, [0.8, 0.82]), (1, [0.9, 0.91])]
     run = run_of([[0.8], [0.9]], folds=1, fresh=fresh, finalists=2, finalist_repeats=2)

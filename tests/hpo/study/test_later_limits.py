@@ -1,5 +1,6 @@
 """What is measured besides the score, limits that are set after the search, and who started a study."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,8 @@ def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
     assert points[0] == points[1]
     assert list(measuring.trials.latency_ms) == [2.0 * width for width in measuring.trials.width]
     assert (measuring.best.scores, measuring.best.point) == ({"accuracy": 0.9, "latency_ms": 8.0}, plain.best.point)
+    report = json.loads((measuring.folder / "report.json").read_text())
+    assert report["winner"]["scores"]["latency_ms"]["mean"] == report["top"][0]["scores"]["latency_ms"] == 8.0
     with pytest.raises(hpo.HpoError, match=r"returned no 'memory'; it returned: accuracy, latency_ms"):
         searched("missing", measured=["memory"])
 
