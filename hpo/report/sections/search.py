@@ -26,7 +26,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.places import amount_text
 from hpo.trials.record.record import EndedBy
 from hpo.trials.space.space import point_key
-from hpo.trials.trial import Trial
+from hpo.trials.trial import PARAMETERS, Trial
 
 
 class Sizes(TypedDict):
@@ -194,7 +194,7 @@ def _counts(study: PreparedStudy, run: StudyRun) -> Counts:
 def _num_parameters(trials: Sequence[Trial]) -> Sizes | Missing:
     sizes = [trial.num_parameters for trial in trials if trial.num_parameters is not None]
     if not sizes:
-        return missing("the objective returns no num_parameters")
+        return missing(f"the objective returns no `{PARAMETERS}`, the number of parameters of its network")
     return {
         "column": "num_parameters of trials.csv",
         "smallest": min(sizes),

@@ -56,6 +56,7 @@ def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
     assert (measuring.best.scores, measuring.best.point) == ({"accuracy": 0.9, "latency_ms": 8.0}, plain.best.point)
     report = json.loads((measuring.folder / "report.json").read_text())
     assert report["winner"]["scores"]["latency_ms"]["mean"] == report["top"][0]["scores"]["latency_ms"] == 8.0
+    assert "returns no `parameters`" in report["num_parameters"]["missing"]
     with pytest.raises(hpo.HpoError, match=r"returned no 'memory'; it returned: accuracy, latency_ms"):
         searched("missing", measured=["memory"])
 
