@@ -101,17 +101,17 @@ class Evaluation(Mapping[str, float]):
         yield f"report: {short_path(self.report)}"
 
     def _front_lines(self) -> Iterator[str]:
-        """Yield a table with the test and validation metrics of each trial of the front; then yield the errors."""
+        """Yield a table with each front trial's metrics on the test split and in the search; then yield the errors."""
         front, chosen = self.result["front"], self.result["trial"]
         trials = (f"trial {each['trial']}{', chosen' if each['trial'] == chosen else ''}" for each in front)
         columns = {"the front": [*trials]}
         for name in front[0]["validation_metrics"]:
             on_test = [each.get("metrics", {}).get(name) for each in front]
-            validation = [each["validation_metrics"][name] for each in front]
-            text = score_format([*on_test, *validation])
+            in_search = [each["validation_metrics"][name] for each in front]
+            text = score_format([*on_test, *in_search])
             cells = ["failed" if "error" in each else "missing" for each in front]
             cells = [cell if value is None else text(value) for cell, value in zip(cells, on_test, strict=True)]
-            columns |= {name: cells, f"validation {name}": [*map(text, validation)]}
+            columns |= {name: cells, f"{name} in the search": [*map(text, in_search)]}
         yield table_text([*columns], zip(*columns.values(), strict=True))
         yield from (f"trial {each['trial']} has no score: {each['error']}" for each in front if "error" in each)
 

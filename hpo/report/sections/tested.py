@@ -223,15 +223,15 @@ def read_test(report: ReportJson) -> Iterator[Block]:
 
 
 def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
-    """Yield a table of the front's trials with their test and validation scores, and the reasons for missing scores."""
+    """Yield a table of the front's trials with their scores on test and in the search, and why scores are missing."""
     names = list(members[0]["validation_metrics"])
     columns = [[str(member["trial"]) for member in members]]
     for name in names:
         scores = [member.get("metrics", {}).get(name) for member in members]
-        validation = [member["validation_metrics"][name] for member in members]
-        text = score_format([*scores, *validation])
-        columns += [["–" if score is None else text(score) for score in scores], list(map(text, validation))]
-    head = [words for name in names for words in (f"test {name}", "on validation")]
+        in_search = [member["validation_metrics"][name] for member in members]
+        text = score_format([*scores, *in_search])
+        columns += [["–" if score is None else text(score) for score in scores], list(map(text, in_search))]
+    head = [words for name in names for words in (f"test {name}", "in the search")]
     yield Paragraph(
         f"The same test scored all {len(members)} trials of the front, the winner first. Choosing another trial by "
         f"these scores would be a choice on the test split."

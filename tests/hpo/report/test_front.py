@@ -143,7 +143,7 @@ def test_a_front_that_was_scored_on_the_test_part_is_set_beside_the_search(repor
     opened = {"time": "now", "trial": members[0]["number"], "metrics": values[0], "size": 9, "validation_score": 0.5}
     opened |= {"evaluations_of_these_data": 1, "front": scored, "default": None}
     *_, table, failed = read_test(report | {"test": opened})
-    names = [(f"test {name}", "on validation") for name in ("score", "size", "latency")]
+    names = [(f"test {name}", "in the search") for name in ("score", "size", "latency")]
     assert table.head == ("trial", *itertools.chain(*names))
     assert [row[0] for row in table.rows] == [str(member["number"]) for member in members]
     assert [row[1] for row in table.rows] == [*(row[2] for row in table.rows[:-1]), "–"]
