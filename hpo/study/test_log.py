@@ -57,7 +57,7 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
     # The command itself reports an unreadable log.
     with suppress(StudyError):
         if all_evaluations(folder, parts["test"]["fingerprint"]):
-            return f"hpo test {folder.reference} --again", "evaluates the test split once more, which the report mentions"
+            return f"hpo test {folder.reference} --again", "evaluates the test split once more; the report says so"
     return f"hpo test {folder.reference}", "evaluates the test split, once"
 
 
