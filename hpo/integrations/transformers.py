@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from hpo.errors import ConfigError, nearest
-from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
 from hpo.workers.objective.objective import objective
 from hpo.workers.objective.plain_function import RunningTrial
 
@@ -27,6 +26,8 @@ try:
     )
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
     from transformers.trainer_utils import number_of_arguments
+
+    from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install transformers accelerate peft") from error
 

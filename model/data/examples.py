@@ -64,9 +64,9 @@ def read_bytes(path: str, key: str) -> bytes:
             configuration key `key`.
     """
     file = Path(path)
-    if file.is_dir():
-        raise DataError(f"{path}: is a folder; {key} must name a file")
     try:
+        if file.is_dir():
+            raise DataError(f"{path}: is a folder; {key} must name a file")
         if file.exists() and not file.is_file():
             raise DataError(f"{path}: is not a regular file but a device or a pipe; {key} must name a file")
         content = file.read_bytes()
