@@ -11,6 +11,7 @@ from hpo.compare.curves import FinishedSearch
 from hpo.compare.hypervolume import Yardstick, attainment
 from hpo.compare.result import Budget, Measure, compare_strategies
 from hpo.compare.searches import Searches
+from hpo.errors import StudyError
 from hpo.report.figures.attainment import draw_attainment
 from hpo.trials.goal import Goal, Limit
 
@@ -87,18 +88,32 @@ def test_attainment_is_drawn_of_two_metrics_to_the_worse_ends_of_the_axes_and_of
         measure, budget = Measure.of(goal, [*a, *b]), Budget(12, "trials")
         return compare_strategies("c", {"a": a, "b": b}, measure, [budget], {"a": {}, "b": {}})
 
-    figure = draw_attainment(compared(TWO))
+    figure, three = draw_attainment(compared(TWO)), compared(THREE)
     x, y = figure.layout.xaxis.range, figure.layout.yaxis.range
-    ends = {line.name: (line.x[-1], line.y[0]) for line in figure.data if line.name}
-    assert ends == dict.fromkeys("ab", (min(x), max(y)))
-    assert draw_attainment(compared(THREE)) is None
+    lines = {line.name: [*zip(line.x, line.y, strict=True)] for line in figure.data if line.name}
+    assert {name: (line[-1][0], line[0][1]) for name, line in lines.items()} == dict.fromkeys("ab", (min(x), max(y)))
+    steps = [step for line in lines.values() for step in itertools.pairwise(line)]
+    assert all(before[0] == after[0] or before[1] == after[1] for before, after in steps)
+    assert draw_attainment(three) is None
+    assert any("drawn only for two metrics; here there are 3" in note for note in three["notes"])
 
 
-@pytest.mark.parametrize("goal", [TWO, LIMITED, Goal({"m": "minimize"})])
+@pytest.mark.parametrize("goal", [TWO, LIMITED, Goal({"m": "minimize"}), Goal({"m": "maximize"}, [Limit("n", 1.0)])])
 def test_a_finished_search_is_read_as_it_was_written(tmp_path, goal):
     searches = made_up("a", 3, metrics=len(goal.metrics), limited=bool(goal.limits))
-    if goal.is_single:
-        searches = [replace(search, other_losses=(), excess=()) for search in searches]
+    if len(goal.metrics) == 1:
+        searches = [replace(each, other_losses=(), excess=() if goal.is_single else each.excess) for each in searches]
     for search in searches:
         Searches(tmp_path / "searches.csv", goal).append(search)
     assert list(Searches(tmp_path / "searches.csv", goal).finished.values()) == searches
+    head = (tmp_path / "searches.csv").read_text().partition("\n")[0]
+    more = "" if goal.is_single else ",other_scores,excess"
+    assert head == f"strategy,repeat,seed,best,is_partial,scores,seconds{more}"
+
+
+@pytest.mark.parametrize("row", ["a,0", "a,x,0,1,False,[1],[1]", "a,0,0,1,False,[1,[1]", "a,0,0,1,False,[1],1"])
+def test_a_line_that_describes_no_search_is_named(tmp_path, row):
+    path = tmp_path / "searches.csv"
+    path.write_text(f"strategy,repeat,seed,best,is_partial,scores,seconds\n{row}\n")
+    with pytest.raises(StudyError, match=rf"{path}:2: must describe a finished search; remove the line"):
+        Searches(path, Goal({"m": "minimize"}))

@@ -3,15 +3,25 @@
 import itertools
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hpo
+from hpo.compare.comparison import prepare_comparison
 from hpo.compare.curves import FinishedSearch, mean_curve
 from hpo.compare.result import NOT_DISTINGUISHABLE, Budget, Measure, compare_pairs, compare_strategies
+from hpo.compare.studies import read_studies
+from hpo.config.study_config import config_from_dict
+from hpo.errors import StudyError
+from hpo.report.figures.mean_curves import draw_mean_curves
 from hpo.report.pages.comparison import answers, render_comparison_page
+from hpo.study.upgrade import FORMAT
+from tests.hpo.commands.searched import found
+from tests.studies import STRATEGIES, toy_config
 
 FULL = Budget(20, "trials")
 PLAIN = Measure("m", "minimize")
@@ -103,6 +113,16 @@ def test_regret_is_the_distance_to_the_optimum_in_either_direction(direction, si
     assert standing["mean_seconds"] == 30
 
 
+@pytest.mark.parametrize(("optimum", "has_zero"), [(0.5, False), (1.0, True)])
+def test_regret_is_drawn_on_a_log_axis_at_whose_end_are_0_and_rounding(optimum, has_zero):
+    losses = {"a": (2.0, 1.0) * 10, "b": (2.0, 1.0 + 1e-15) * 10}
+    searches = {name: [FinishedSearch(name, k, k, losses[name], (1.0,) * 20) for k in range(6)] for name in losses}
+    figure = draw_mean_curves(result_of(searches, Measure("m", "maximize", -optimum)), "trials")
+    axis = figure.layout.yaxis
+    assert (axis.type, "0" in axis.ticktext) == ("log", has_zero)
+    assert min(y for trace in figure.data for y in trace.y) == pytest.approx(0.5)
+
+
 def test_trials_of_different_amounts_are_pointed_out():
     partial = [FinishedSearch("h", s.repeat, s.seed, s.losses, s.seconds, is_partial=True) for s in made_up("h", 6)]
     notes = result_of({"h": partial, "b": made_up("b", 6)})["notes"]
@@ -134,3 +154,36 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
 def test_one_sentence_says_which_is_better(shifts, words):
     searches = {name: made_up(name, 12, shift=-shift) for name, shift in zip("abc", shifts, strict=False)}
     assert [answer.partition(" trials ")[2] for answer in answers(result_of(searches))] == [words]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("config.yaml", "", "name: runs/taken is a study; choose another name for the comparison"),
+        ("comparison.yaml", f"format: {FORMAT}\nrepeats: all\n", "comparison.yaml: the file is not the plan of a comp"),
+        ("searches.csv", "", "comparison.yaml: the file is missing, but searches.csv exists; choose another name"),
+    ],
+)
+def test_a_folder_of_something_else_is_left_as_it_is(name, text, says):
+    file = Path("runs/taken", name)
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    strategies = {label: STRATEGIES[label] for label in ("random", "grid")}
+    with pytest.raises(StudyError, match=says):
+        prepare_comparison(config_from_dict(toy_config()), strategies, 1, "taken").open()
+    assert [*file.parent.iterdir()] == [file]
+
+
+def test_a_study_whose_unit_differs_between_its_trials_is_not_compared():
+    method = {
+        "metrics": {"loss": "", "bits": ""},
+        "counted_in": {"loss": {"unit": "tokens", "depends_on": {"count": 1}}},
+    }
+    train = hpo.objective(describe_method=lambda _: method)(lambda config: config["lr"])
+    for name in "ab":
+        study = found(train, name=name, config={"count": 1}, trials=1, metric="loss", direction="minimize")
+    config = study.folder / "config.yaml"
+    config.write_text(config.read_text().replace("space:\n", "space:\n  count: [1, 2]\n"))
+    says = r"loss in b .* \(tokens\) depends on count, which the study searches; scores of bits can be compared"
+    with pytest.raises(StudyError, match=says):
+        read_studies(["a", "b"])

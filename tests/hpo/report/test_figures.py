@@ -84,6 +84,11 @@ def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
         assert (draw_png(content.figure) is None) == (name == "contours")
 
 
+@pytest.mark.parametrize(("case", "drawn"), [("all failed", {"timeline"}), ("nothing yet", set())])
+def test_without_a_score_the_timeline_alone_is_drawn(case, drawn):
+    assert {name for name, _, _, draw in FIGURE_TABLE if isinstance(draw(CASES[case]), Drawn)} == drawn
+
+
 def test_equal_looking_choices_stay_apart_and_in_their_order():
     panel = next(axis for axis in draw_slices(CASES["odd choices"]).figure.select_xaxes() if "alert" in axis.title.text)
     assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]

@@ -5,19 +5,24 @@ import re
 from collections import defaultdict
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from markupsafe import escape
 from plotly.offline import get_plotlyjs_version
 
+from hpo.errors import StudyError
+from hpo.report.formatting import plain_text
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
+from hpo.report.pages.report_page import render_report_page
+from hpo.report.write import publish
 from tests.hpo.commands.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
 from tests.hpo.report.made_up import reported
-from tests.studies import toy_config
+from tests.studies import prepared, report_again, toy_config
 
-# Figures are made for this major version of plotly.js.
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
@@ -155,10 +160,27 @@ def test_only_plotlys_library_goes_into_a_page_as_it_is():
 
 
 def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
-    summary, _, text = reported(tmp_path / "toy", toy_config("random", SPACE, 4, objective="toys:raises"))
+    config = toy_config("random", SPACE, 4, objective="toys:raises")
+    summary, _, text = reported(tmp_path / "toy", config)
     assert summary["winner"]["missing"].lower() in text.lower()
     assert re.search(r"ValueError at toys\.py:\d+: no luck", text)
     assert sorted(a["id"] for a in Page(text).of("details") if "id" in a) == sorted(f"field-{k}" for k in range(1, 26))
+    # An older page is removed where none is written.
+    paths = report_again(tmp_path / "toy", config, has_page=False).paths
+    assert "report.html" not in {path.name for path in (*paths, *(tmp_path / "toy").iterdir())}
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_the_best_five_hundred_trials_are_listed_in_columns_that_say_something(written, rounds):
+    columns = {"number": range(620), "score": [number * 37 % 620 / 620 for number in range(620)], "state": "complete"}
+    table = pd.DataFrame(columns | {"round": rounds, "learned": None}, dtype=object)
+    best, winner = sorted(range(620), key=lambda number: -columns["score"][number]), written[0]["winner"]["number"]
+    page = render_report_page({**written[0], "space": []}, (), table, best)
+    text = page.partition("class='sortable'")[2].partition("</table>")[0]
+    listed = [winner, *(number for number in best if number != winner)][:500]
+    assert re.findall(r"<tr id='trial-(\d+)'", text) == [str(number) for number in listed]
+    assert re.findall("<th>(.*?)</th>", text) == [*columns, *(["round"] if rounds else [])]
+    assert "plotly.js (cartesian" not in page  # without a figure it is not needed
 
 
 def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_became_of_it(written):
@@ -169,3 +191,25 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
         text = render_latex({**written[0], "winner": winner, "baselines": {"default": each}})
         assert r"$0.9557 \pm 0.0049$" in text
         assert re.search("Default configuration & ([^&]*) &", text)[1] == shown
+
+
+PLAIN = [
+    *((True, "yes"), (None, "–"), (1234567, "1,234,567"), (1234567.8, "1,234,568"), (0.000123456789, "0.000123457")),
+    *(
+        ([1, "a"], "1, a"),
+        ({"a": [1]}, "a=1"),
+        ([], "none"),
+        ("f" * 64, "f" * 16 + "…"),
+        ({"missing": "w"}, "missing: w"),
+    ),
+]
+
+
+def test_values_read_as_people_write_them():
+    assert [plain_text(value) for value, _ in PLAIN] == [text for _, text in PLAIN]
+
+
+def test_a_published_study_is_not_copied_to_itself():
+    study = prepared(Path("studies/toy"), toy_config())
+    with pytest.raises(StudyError, match=r"^publish: studies/toy cannot be copied to itself; give a study"):
+        publish(study)

@@ -7,6 +7,7 @@ import pytest
 
 import hpo
 from hpo.report.sections.cautions import cautions
+from hpo.report.sections.cost import EnvironmentPart, describe_environment
 from hpo.report.sections.space import describe_space
 from hpo.report.sections.winner import against_default
 from hpo.study.view.cautions import at_the_end
@@ -205,6 +206,13 @@ def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_comp
 def test_numbers_at_even_distances_have_a_scale(tmp_path, given, scale):
     (dimension,) = describe_space(prepared(tmp_path / "study", toy_config(space={"toy": {"lr": given}})))["space"]
     assert (dimension.get("scale"), dimension["default"]) == (scale, 0.01)
+
+
+def test_what_the_machine_does_not_have_is_said_in_words():
+    described = describe_environment(dict.fromkeys(EnvironmentPart.__annotations__))
+    assert [described[key].partition(":")[0] for key in ("cuda", "gpus", "driver")] == ["none"] * 3
+    outside = {"missing": "the study was not started inside a git repository"}
+    assert described["commit"] == described["is_dirty"] == outside
 
 
 NOTE = "3 of 20 texts are cut"

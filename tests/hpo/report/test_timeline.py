@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpo.report.figures.timeline import draw_timeline
-from hpo.report.sections.cost import describe_cost, stretch_runs
+from hpo.report.sections.cost import describe_cost, read_cost, stretch_runs
 from hpo.study.opening import read_study
 from hpo.trials.record.record import Stretch
 from hpo.trials.trial import TaskLayout
@@ -34,6 +34,12 @@ def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
     idle, caption = describe_cost(drawn)["idle_share"], draw_timeline(drawn).caption
     assert idle > 0.7
     assert f"(4 requested, 1 at once) from first start to last end, without pauses: {idle:.1%}" in caption
+
+
+def test_trainings_of_no_time_leave_no_worker_idle():
+    cost = describe_cost(subject([trial(0, [0.5], seconds=0.0)]))
+    assert (cost["wall_seconds"], cost["idle_share"], cost["overhead_share"]) == (0.0, 0.0, 0.0)
+    assert "Idle share of the workers: 0%" in next(read_cost({"cost": cost})).text
 
 
 @pytest.mark.slow

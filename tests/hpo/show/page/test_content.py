@@ -85,6 +85,16 @@ def test_what_has_not_changed_is_not_read_again_and_no_objective_is_needed(copie
     assert contents(copied.path) == before
 
 
+def test_a_study_that_is_moved_away_says_so_and_is_waited_for(copied):
+    reader = PageReader(copied)
+    first, elsewhere = reader.read(), copied.path.rename(copied.path.with_name("elsewhere"))
+    away = reader.read()
+    assert (away.view.state, away.is_over, "does not exist" in away.view.error) == ("unreadable", False, True)
+    elsewhere.rename(copied.path)
+    back = reader.read()
+    assert (back.view.state, back.is_over, back.subject.winner) == ("ended", True, first.subject.winner)
+
+
 def test_the_curve_of_a_running_training_is_drawn_with_the_others(copied):
     curve = [(1.0, -2.0), (2.0, -1.0)]
     with copied.lock():

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from html import escape
 
@@ -11,9 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from hpo.commands.show import studies
+from hpo.errors import TrackError
 from hpo.show.lines import list_texts
 from hpo.show.page import server
-from hpo.show.page.server import Pages, application
+from hpo.show.page.server import Pages, PageServer, application
 from hpo.study.files.folder import IMPORT, StudyFolder
 from hpo.study.files.status import Status, write_status
 from hpo.study.view.logs import read_log
@@ -121,6 +124,37 @@ def test_a_log_that_is_a_pipe_or_slow_to_read_holds_up_no_other_answer(runs, mon
         assert "is not a regular file, and is not read" in slow.result().text
     pages.close()
     pipe.unlink()
+
+
+@pytest.mark.slow
+def test_a_figure_that_nobody_sees_is_not_drawn_and_a_study_that_goes_on_is_followed_again(runs):
+    folder = StudyFolder(runs / "toy")
+    pages, end, version = Pages(folder, runs), time.monotonic() + 30, 0
+
+    def follow(is_over, part="state"):
+        nonlocal version
+        while (now := watch.since(version))[1] != is_over or now[0] == version or part not in now[2]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        version = now[0]
+        return json.loads(now[2])["changed"]
+
+    with folder.lock():
+        watch = pages.watch("")
+        with watch.viewed({"timeline"}):
+            assert "parallel-coordinates" not in follow(False, "timeline")
+    with watch.viewed():
+        assert {"state", "workers"} <= follow(True).keys()
+    with folder.lock(), watch.viewed():
+        assert "goes on with it" not in follow(False)["state"]["html"]
+    pages.close()
+
+
+def test_a_taken_port_is_refused(runs):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TrackError, match=rf"^--port: cannot listen on 127.0.0.1:{port}: .*; choose another port"):
+            PageServer(None, runs, port)
 
 
 def page_of(*given):
