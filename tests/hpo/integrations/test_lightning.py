@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+import sys
 
 import pytest
 
@@ -15,6 +16,7 @@ CHECKPOINTS = {
     "one that does not": (5, lambda nets: [nets.ModelCheckpoint()]),
     "one with save_last": (2, lambda nets: [nets.best(save_last=True, save_top_k=2)]),
     "one of the end": (3, lambda nets: [nets.best(monitor="end", mode="min", save_on_train_epoch_end=True)]),
+    "two, of which the first counts": (3, lambda nets: [nets.best(monitor="end", mode="min"), nets.best()]),
     "two, of which the second monitors": (2, lambda nets: [nets.ModelCheckpoint(every_n_epochs=1), nets.best()]),
 }
 
@@ -113,3 +115,26 @@ def test_a_folder_of_the_users_is_the_users(nets, trained, tmp_path):
     _, _, kept, trainer = trained(nets.best(dirpath=tmp_path / "mine"))
     assert kept == 2
     assert trainer.checkpoint_callback.best_model_path.startswith(str(tmp_path / "mine"))
+    trained(nets.best(dirpath=tmp_path / "mine"), amount=3, state="part")
+    shutil.rmtree(tmp_path / "mine")
+    with pytest.raises(FileNotFoundError, match=r"the best model is missing at .*mine.*; remove `dirpath`"):
+        trained(nets.best(dirpath=tmp_path / "mine"), trained=3, state="part")
+
+
+def test_a_checkpoint_that_the_module_brings_works(nets, trained, monkeypatch):
+    made = {"monitor": "end", "mode": "min", "save_on_train_epoch_end": True}
+    monkeypatch.setattr(nets.Net, "configure_callbacks", lambda _: [nets.best(**made)])
+    for task in ({"amount": 3}, {"trained": 3}):
+        _, result, kept, _ = trained(**task)
+        assert (kept, result["end"]) == (3, 1.0)
+
+
+def test_a_trainer_that_ends_too_early_and_what_is_not_installed_are_named(trained, monkeypatch):
+    with pytest.raises(
+        ValueError, match=r"Trainer\(max_epochs=5\) ends before strategy.max_amount=9; remove max_epochs"
+    ):
+        trained(max_amount=9)
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
+    monkeypatch.delitem(sys.modules, "hpo.integrations.lightning")
+    with pytest.raises(ImportError, match="install it with: python -m pip install lightning"):
+        importlib.import_module("hpo.integrations.lightning")

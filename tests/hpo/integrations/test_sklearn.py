@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
@@ -13,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hpo
+from hpo.integrations.defaults import with_scores
 from hpo.integrations.sklearn import HpoSearchCV
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -62,6 +64,11 @@ def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs(digits):
         ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
+        ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
+        *(
+            ({"space": space}, "space: must be a dict of parameters, or a list of such")
+            for space in ("C", [["C", [1, 2]]])
+        ),
         ({"space": []}, r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
         ({"space": [{"C": [1, 2]}, {"C": (1, 2, 3)}]}, "a tuple must be a range"),
         *(({"strategy": name}, "strategy: must be one that fully trains every point") for name in ("asha", "ladder")),
@@ -108,10 +115,19 @@ def test_where_all_candidates_fail_the_error_is_scikit_learns():
     assert "C" in str(error.value)
 
 
-def test_a_number_as_error_score_is_the_score_of_what_failed():
+def test_failed_fits_are_told_at_once_at_the_end_as_grid_search_does():
+    with pytest.warns(FitFailedWarning, match=r"2 fits failed out of a total of 6\.") as told:
+        HpoSearchCV(SVC(), {"C": [-1.0, 0.1, 1.0]}, strategy="tpe", trials=3, cv=2).fit(*IRIS)
+    assert sum(issubclass(warning.category, FitFailedWarning) for warning in told) == 1
+
+
+def test_a_number_as_error_score_is_the_score_of_what_failed_as_the_strategy_knows(monkeypatch):
+    told = []
+    noting = lambda trial, scores, ways: told.append(scores[0] is None) or with_scores(trial, scores, ways)  # noqa: E731
+    monkeypatch.setattr("hpo.integrations.sklearn.with_scores", noting)
     search = HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy=ORDERED, trials=2, cv=2, error_score=0).fit(*IRIS)
     assert search.cv_results_["mean_test_score"][0] == 0
-    assert search.best_params_ == {"C": 1.0}
+    assert (search.best_params_, told) == ({"C": 1.0}, [True, False])
 
 
 def test_error_score_raise_raises_at_the_first():
@@ -119,8 +135,11 @@ def test_error_score_raise_raises_at_the_first():
         HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy="tpe", trials=2, cv=2, error_score="raise").fit(*IRIS)
 
 
-def test_several_scores_survive_candidates_that_fail():
-    space, scoring = {"C": [-2.0, -1.0, 0.1, 1.0]}, ["accuracy", "f1_macro"]
+@pytest.mark.parametrize(
+    "scoring", [["accuracy", "f1_macro"], lambda svc, x, y: {"accuracy": svc.score(x, y), "error": 1 - svc.score(x, y)}]
+)
+def test_several_scores_survive_candidates_that_fail(scoring):
+    space = {"C": [-2.0, -1.0, 0.1, 1.0]}
     search = HpoSearchCV(SVC(), space, strategy=ORDERED, trials=4, cv=2, scoring=scoring, refit="accuracy").fit(*IRIS)
     assert list(np.isnan(search.cv_results_["mean_test_accuracy"])) == [True, True, False, False]
 
@@ -136,12 +155,15 @@ def test_estimators_are_values_and_two_that_look_the_same_are_two():
 
 def test_what_is_no_json_value_is_a_value():
     space = {"hidden_layer_sizes": [(4,), (4, 4)], "alpha": np.logspace(-4, -2, 3), "max_iter": range(5, 7)}
-    search = HpoSearchCV(MLPClassifier(random_state=0), space, strategy="grid", trials=20, cv=2).fit(*IRIS)
+    given = {"strategy": "grid", "trials": 20, "cv": 2, "random_state": np.random.RandomState(0)}
+    search = HpoSearchCV(MLPClassifier(random_state=0), space, **given).fit(*IRIS)
     assert len(search.cv_results_["params"]) == 12
     assert set(search.cv_results_["param_hidden_layer_sizes"]) == {(4,), (4, 4)}
     assert search.best_params_["alpha"] in (1e-4, 1e-3, 1e-2)
     weights = [{0: 1.0, 1: 2.0, 2: 1.0}, "balanced", None]
-    search = HpoSearchCV(SVC(), {"class_weight": weights}, strategy=ORDERED, trials=3, cv=2).fit(*IRIS)
+    search = HpoSearchCV(SVC(), {"class_weight": weights}, strategy=ORDERED, trials=3, cv=2, random_state=None).fit(
+        *IRIS
+    )
     assert [params["class_weight"] for params in search.cv_results_["params"]] == weights
 
 
@@ -159,3 +181,13 @@ def test_a_list_of_grids():
             assert search.cv_results_[f"param_{name}"].mask[place] == (name not in grid)
     assert len({type(params["clf"]) for params in search.cv_results_["params"]}) >= 2
     assert search.best_params_ in search.cv_results_["params"]
+
+
+def test_a_list_of_grids_is_searched_whole_by_grid():
+    grids = [{"kernel": ["linear"], "C": [1, 10]}, {"kernel": ["rbf"], "C": [1, 10], "gamma": [0.1, 1.0]}, {}]
+    search = HpoSearchCV(SVC(), grids, trials=50, strategy=ORDERED, cv=2).fit(*IRIS)
+    assert search.cv_results_["params"] == [
+        *({"kernel": "linear", "C": c} for c in (1, 10)),
+        *({"kernel": "rbf", "C": c, "gamma": gamma} for c in (1, 10) for gamma in (0.1, 1.0)),
+        {},
+    ]

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from safetensors.torch import load_file
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hpo
-from hpo.integrations.transformers import objective_of
+from hpo.integrations.trainer_again import SearchedValues
+from hpo.integrations.transformers import objective_of, train
 from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.plain_function import RunningTrial
 from tests.hpo.commands.searched import found, outcome_of
@@ -157,10 +159,19 @@ def trained(trainer, *configs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_init", [plain_net, optunas_net])
-def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init):
+@pytest.mark.parametrize(
+    ("model_init", "more"),
+    [
+        (plain_net, {}),
+        (optunas_net, {}),
+        (lambda trial: Net(trial.params["layers"] if trial is not None else 1), {}),
+        # It goes through all keys, and so reads all.
+        (lambda trial: Net(*(value for key, value in (trial or {}).items() if key == "layers")), {"layer": 1}),
+    ],
+)
+def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init, more):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
-    trained(trainer, {"layers": 2, "learning_rate": 0.1}, {"layers": 3, "learning_rate": 0.2})
+    trained(trainer, {"layers": 2, "learning_rate": 0.1, **more}, {"layers": 3, "learning_rate": 0.2, **more})
     assert [seen["layers"] for seen in SEEN] == [2, 3]
     assert [seen["args"].learning_rate for seen in SEEN] == [0.1, 0.2]
     assert trainer.args.learning_rate == 5e-5
@@ -195,6 +206,13 @@ def test_what_a_trainer_cannot_search_is_refused_before_the_first_trial(tmp_path
         objective_of(trainer)
 
 
+def test_what_is_not_searched_is_named():
+    trial = SearchedValues(layers=2)
+    assert (trial.get("width", 7), "width" in trial, trial.params["layers"]) == (7, False, 2)
+    with pytest.raises(KeyError, match="'layer' is not in the space; the space has layers; did you mean 'layers'"):
+        trial.suggest_categorical("layer", [1, 2])
+
+
 def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
     space = {"layers": [1, 2, 3], "learning_rat": [1e-4, 1e-3]}
     says = "learning_rat: is not an argument of TrainingArguments, and model_init does not read it; did you mean .learn"
@@ -203,9 +221,13 @@ def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
     assert not SEEN
 
 
+BY_STEPS = {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}
+
+
 @pytest.mark.parametrize(
     ("space", "arguments", "line"),
     [
+        ({}, BY_STEPS, "strategy.max_amount: a training ends at 2"),
         ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training ends at 3"),
         ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
     ],
@@ -214,6 +236,18 @@ def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, spa
     objective = objective_of(new_trainer(tmp_path, arguments=arguments))
     with pytest.raises(hpo.HpoError, match=rf"{line}.* before strategy\.max_amount=9"):
         searched(objective, {"learning_rate": [1e-3], **space}, strategy={"name": "asha", "max_amount": 9})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(BY_STEPS, "max_steps=100) ends after 2"), ({"eval_strategy": "epoch"}, "num_train_epochs=1) e")],
+)
+def test_train_refuses_a_trainer_that_ends_before_the_largest_amount(tmp_path, arguments, says):
+    trainer, trial = new_trainer(tmp_path, arguments=arguments), RunningTrial(TASK | {"max_amount": 9})
+    with pytest.raises(
+        ValueError, match=rf"{re.escape(says)}.* evaluations, before strategy.max_amount=9; train longer"
+    ):
+        train(trainer, trial)
 
 
 class WeightedTrainer(Trainer):
@@ -232,18 +266,35 @@ class WeightedTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
 
+class Popping(WeightedTrainer):
+    """Its signature does not say what it takes."""
+
+    def __init__(self, **kwargs):
+        super().__init__(class_weights=torch.tensor(kwargs.pop("weights")), **kwargs)
+
+
+def collate(rows):
+    SEEN.append({"collated": len(rows)})
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
 def measures(predicted):
     return {"right": float((predicted.predictions.argmax(-1) == predicted.label_ids).mean())}
 
 
 @pytest.mark.slow
-def test_all_parts_of_a_trainer_and_of_a_subclass_reach_each_trial_and_its_state_is_each_trials_own(tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [(WeightedTrainer, {"class_weights": torch.tensor([1.0, 9.0])}), (Popping, {"weights": [1.0, 9.0]})],
+)
+def test_all_parts_of_a_trainer_and_a_subclass_reach_each_trial_and_its_state_is_each_trials_own(tmp_path, kind, own):
     parts = {"callbacks": [Watching()], "optimizer_cls_and_kwargs": (torch.optim.SGD, {"lr": 0.25})}
-    trainer = new_trainer(tmp_path, kind=WeightedTrainer, class_weights=torch.tensor([1.0, 9.0]), **parts)
+    trainer = new_trainer(tmp_path, kind=kind, data_collator=collate, **parts, **own)
     trainer.train()  # leaves more in it than its constructor
     trainer.batches.clear()
     trained(trainer, {"weight_decay": 0.0}, {"weight_decay": 0.1})
     assert all(seen["weights"] == [1.0, 9.0] for seen in SEEN if "weights" in seen)
+    assert any("collated" in seen for seen in SEEN)
     batches = [seen["batches"] for seen in SEEN if "batches" in seen]
     assert batches == [*range(1, len(batches) // 2 + 1)] * 2
     assert trainer.batches == []
@@ -266,11 +317,35 @@ def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_
     goals = {"metric": {"hits": "maximize", "depth": "maximize"}, "direction": None}
     several = searched(both, hp_space, measured=["right"], name="several", **goals)
     assert list(several.trials.score) == list(several.trials.right)
+    for metric, formula, says in (
+        ("right", lambda metrics: metrics["eval_right"], "right is also the name of a metric of the evaluation"),
+        (
+            "score",
+            lambda _: (1.0, 2.0),
+            "must return a value for each of the study's metrics (score), but it returned (1",
+        ),
+    ):
+        failed = searched(objective_of(trainer, formula), hp_space, metric=metric, name=f"no {metric}")
+        assert f"compute_objective: {says}" in failed.trials.error[0]
+
+
+class Adjusted(Trainer):
+    """It adds a metric of all sets to those of each."""
+
+    def evaluate(self, *args, **kwargs):
+        """Return the metrics with the new one."""
+        metrics = super().evaluate(*args, **kwargs)
+        return metrics | ({"eval_both": self.state.global_step} if {"eval_a_loss", "eval_b_loss"} <= {*metrics} else {})
 
 
 @pytest.mark.slow
-def test_all_sets_of_an_evaluation_are_one_report(tmp_path):
-    trainer = new_trainer(tmp_path, evaluated={"a": ROWS[:16], "b": ROWS[16:]}, arguments={"num_train_epochs": 2})
-    curve = outcome_of(searched(objective_of(trainer), hp_space, metric="a_loss")).curve
-    assert [point["epoch"] for point in curve] == [1, 2]
-    assert all({"a_loss", "b_loss"} <= point.keys() for point in curve)
+def test_all_sets_of_an_evaluation_are_one_report_of_what_evaluate_returns(tmp_path):
+    sets, halving = {"a": ROWS[:16], "b": ROWS[16:]}, {"name": "successive_halving", "max_amount": 3, "eta": 3}
+    trainer = new_trainer(tmp_path, kind=Adjusted, evaluated=sets, arguments={"num_train_epochs": 3})
+    space = {"learning_rate": hpo.log(1e-4, 1e-1)}
+    study = searched(objective_of(trainer), space, metric="both", strategy=halving, trials=4)
+    assert [point["epoch"] for point in outcome_of(study).curve] == [1]
+    assert all({"a_loss", "b_loss"} <= point.keys() for point in outcome_of(study).curve)
+    # An epoch has three steps.
+    assert list(study.trials.score) == list(3 * study.trials.amount)
+    assert {*study.trials.amount} == {1, 3}
