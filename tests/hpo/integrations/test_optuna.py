@@ -15,6 +15,7 @@ from hpo.integrations.optuna import as_sampler
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
+from tests.hpo.cli.commands import hpo as cli
 from tests.hpo.commands.searched import found, note, noted, outcome_of
 from tests.studies import REPOSITORY, SPACES, STRATEGIES
 
@@ -35,7 +36,7 @@ def quiet():
 
 
 def test_a_function_that_continues_from_its_state_is_searched_by_asha():
-    @hpo.objective(continues=True)
+    @hpo.objective(continues=True, continues_with=("epochs",))
     def train(config, trial):
         kept = trial.resume_dir / "epoch"
         begun = int(kept.read_text()) if kept.exists() else 0
@@ -50,6 +51,8 @@ def test_a_function_that_continues_from_its_state_is_searched_by_asha():
     assert study.best.score == pytest.approx(4 * study.best.config["lr"])
     assert max(noted()) > 0  # Some went on from a state.
     assert study.reproduce().is_reproduced
+    before = len(study.trials)
+    assert len(study.resume(6, progress=False).trials) > before
 
 
 def without_state(config, trial):
@@ -62,15 +65,16 @@ def without_trial(config):
 
 
 @pytest.mark.parametrize(
-    ("train", "says"),
+    ("train", "strategy", "says"),
     [
-        (without_state, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
-        (without_trial, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
+        (without_state, ASHA, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
+        (without_trial, ASHA, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
+        (without_trial, "random", "stop at trial.amount and continue from trial.resume_dir"),
     ],
 )
-def test_a_function_that_cannot_continue_is_refused_with_what_to_write(train, says):
+def test_a_function_that_cannot_continue_is_refused_with_what_to_write(train, strategy, says):
     with pytest.raises(hpo.HpoError, match=says):
-        found(train, space=LR, strategy=ASHA)
+        found(train, space=LR, strategy=strategy)
     assert not Path("runs").exists()
 
 
@@ -81,8 +85,10 @@ def test_a_space_may_be_a_function_of_a_trial_that_returns_what_it_suggests():
             "act": trial.suggest_categorical("act", ["a", "b"]),
         }
 
-    space = found(lambda config: config["lr"], space=hp_space).config["space"]
-    assert space == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
+    asked = hpo.open(hp_space, name="asked", direction="maximize", settings={"track": "none"})
+    asked.close()
+    for study in (asked.study, found(lambda config: config["lr"], space=hp_space)):
+        assert study.config["space"] == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
     with pytest.raises(hpo.HpoError, match=r"must return the names that it suggests \(lr\), given rate"):
         found(lambda config: 1.0, space=lambda trial: {"rate": trial.suggest_float("lr", 0, 1)})
 
@@ -126,7 +132,7 @@ def test_what_an_objective_suggests_is_its_space():
     assert outcome_of(study).metrics["params"] == 17
 
 
-def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure():
+def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
     def train(trial):
         lr = trial.suggest_float("lr", 0.1, 1.0)
         for step in range(2):
@@ -138,12 +144,18 @@ def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure():
     study = found(train, space=None, trials=6)
     states = study.trials["state"].tolist()
     assert states == ["stopped" if lr < 0.5 else "complete" for lr in study.trials["lr"]]
-    assert study.trials["score"][states.index("stopped")] == 0.0
+    pruned = states.index("stopped")
+    assert study.trials["score"][pruned] == 0.0
+    _, out, _ = cli(capsys, "show", study.name, "--trial", str(pruned))
+    assert ("at point 0 (TrialPruned at line" in out, "too bad" in out) == (True, True)
 
 
 def test_a_closure_and_a_lambda_of_optunas_shape_are_searched():
     most = 4
     assert set(found(lambda trial: trial.suggest_int("x", 1, most), space=None).trials["x"]) == {1, 2, 3, 4}
+    with pytest.raises(hpo.HpoError, match="later"):
+        found(lambda trial: trial.suggest_int("x", 1, later), space=None)
+    later = 4
 
 
 def conditional(trial):
@@ -161,6 +173,8 @@ def computed(trial):
     [
         (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
         (computed, r"^computed\(trial\): .*: arguments must be plain values.*as_sampler"),
+        (lambda trial: sum(trial.suggest_int(f"x{i}", 0, 1) for i in (1, 2)), "inside a condition, loop or function"),
+        (lambda trial: computed(trial) + 1, r"^<lambda>\(trial\): passes 'trial' to other code"),
         (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
         (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
     ],
@@ -174,8 +188,12 @@ def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(obj
 def test_a_given_space_serves_what_is_not_in_the_text():
     space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
     assert set(found(conditional, space=space, trials=4).trials["state"]) == {"complete"}
-    failed = found(lambda trial: trial.suggest_float("y", 0, 1), space={"x": (0.0, 2.0)}, trials=1)
-    assert "is suggested by the function, but the space has only x" in failed.trials["error"][0]
+    for name, says in (
+        ("y", "is suggested by the function, but the space has only x"),
+        ("x", "between 0 and 1, the ran"),
+    ):
+        failed = found(lambda trial, name=name: trial.suggest_float(name, 0, 1), space={"x": (1.5, 2.0)}, trials=1)
+        assert says in failed.trials["error"][0]
 
 
 def make(name, tree=MIXED, seed=0, **changes):
@@ -268,9 +286,16 @@ def test_trials_that_others_made_are_learned_from():
     assert all(sum(child[key] != value for key, value in best.items()) <= 2 for child in children)
 
 
+WHEN = {"b": {"choices": [1, 2]}, "c": {"values": [1, 2], "when": {"b": 1}}}
 MISTAKES = {
     "an unknown name": (lambda t: t.suggest_int("toy.layer", 1, 5), "'toy.layer', which is not in .*toy.layers"),
     "another range": (lambda t: t.suggest_int("toy.layers", 1, 6), r"space.toy.layers: .*high=6.*\[1, 2, 3, 4, 5\]"),
+    "other choices": (lambda t: t.suggest_categorical("toy.nonlinearity", ["relu", "gelu"]), "toy.nonlinearity"),
+    "another kind": (lambda t: t.suggest_float("toy.lr", 0.001, 0.1), "toy.lr"),
+    "an unmet condition": (
+        lambda t: t.suggest_categorical("b", [1, 2]) + t.suggest_int("c", 1, 2),
+        r"space\.c.*condition of this hyperparameter is not met.*'b': \(1,\)",
+    ),
     "not everything": (lambda t: float(t.suggest_int("toy.layers", 1, 5)), "did not suggest this hyperparameter"),
 }
 
@@ -278,8 +303,9 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_objective_at_odds_with_the_space_is_one_clear_error(mistake):
     wrong, message = MISTAKES[mistake]
+    sampler = as_sampler(make("random", WHEN if "condition" in mistake else MIXED))
     with pytest.raises(SpaceError, match=message):
-        optuna.create_study(sampler=as_sampler(make("random"))).optimize(wrong, n_trials=4)
+        optuna.create_study(sampler=sampler).optimize(wrong, n_trials=4)
 
 
 BOTH = {"x": {"low": 0.0, "high": 1.0}, "layers": {"choices": [1, 2, 3]}}
@@ -317,6 +343,15 @@ def test_a_strategy_of_one_loss_or_of_steps_is_refused(name, directions, says):
 def test_the_examples_of_other_tools_run(name, says):
     command = [sys.executable, str(REPOSITORY / f"examples/{name}.py")]
     assert says in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_trial_that_asks_after_a_later_one_gets_the_earlier_point():
+    """As two threads may: both trials have begun before the first of them asks."""
+    alone, study = (optuna.create_study(sampler=as_sampler(make("evolutionary"))) for _ in range(2))
+    expected = [suggested(alone.ask()) for _ in range(2)]
+    begun = [study._storage.create_new_trial(study._study_id) for _ in expected]
+    later, earlier = (optuna.trial.Trial(study, number) for number in reversed(begun))
+    assert [suggested(later), suggested(earlier)] == expected[::-1]
 
 
 def test_generations_come_to_their_end_with_several_trials_at_once():

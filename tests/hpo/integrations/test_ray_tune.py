@@ -1,5 +1,6 @@
 """What people of Ray Tune type: functions that report, its dimensions, and our strategies as searchers of its Tuner."""
 
+import argparse
 import asyncio
 import json
 import os
@@ -60,6 +61,15 @@ def test_nothing_returned_and_nothing_reported_says_what_to_do():
         found(lambda config, trial: trial.report(loss=0.1))
 
 
+def test_a_refusal_of_argparse_is_the_reason_of_the_failure():
+    def train(config):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--scale", required=True)
+        return float(parser.parse_args([]).scale)
+
+    assert "the following arguments are required: --scale" in found(train, trials=1).trials["error"][0]
+
+
 async def with_reports(config, trial):
     for epoch in range(4):
         await asyncio.sleep(0)
@@ -90,6 +100,8 @@ def test_a_coroutine_is_stopped_at_a_report():
         (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
         (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
         (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
+        (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
+        (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
         (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
         (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
         (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
@@ -135,6 +147,9 @@ if __name__ == "__main__":
     # In a task of Ray, the arguments of the process are Ray's.
     within = ray.remote(num_cpus=1)(lambda: search("within", lambda config: 0.25, progress=False))
     assert ray.get(within.remote()) == [0.25] * 2
+    ray.shutdown()
+    assert search("after", progress=False) == [0.25] * 2
+    assert not ray.is_initialized()
 """
 
 
@@ -224,9 +239,13 @@ def test_what_contradicts_the_tuner_is_refused():
     for metric, constants, says in (
         ("accuracy", {}, "metric: the searcher has 'loss', but the TuneConfig has 'accuracy'"),
         (None, {"nested": {"x": tune.uniform(0, 1)}}, "param_space: must have only constants"),
+        (None, {"x": tune.grid_search([1, 2])}, "param_space: must have only constants"),
+        (["loss", "size"], {}, "metric: must be the name of one metric, given .*size"),
     ):
         with pytest.raises((ConfigError, SpaceError), match=says):
             searcher.set_search_properties(metric, None, constants)
+    with pytest.raises(ConfigError, match=r"metric: must be the name of one metric, given .*size"):
+        as_searcher(make("random"), {"loss": "min", "size": "min"}, "min")
     with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
         as_searcher(make("random"), "loss", "minimize")
     with pytest.raises(ConfigError, match="metric, mode: must be given"):

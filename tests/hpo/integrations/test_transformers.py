@@ -319,13 +319,9 @@ def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_
     assert list(several.trials.score) == list(several.trials.right)
     for metric, formula, says in (
         ("right", lambda metrics: metrics["eval_right"], "right is also the name of a metric of the evaluation"),
-        (
-            "score",
-            lambda _: (1.0, 2.0),
-            "must return a value for each of the study's metrics (score), but it returned (1",
-        ),
+        ("score", lambda _: (1.0, 2.0), "must return a value for each of the study's metrics (score), but it ret"),
     ):
-        failed = searched(objective_of(trainer, formula), hp_space, metric=metric, name=f"no {metric}")
+        failed = searched(objective_of(trainer, formula), hp_space, metric=metric, name=f"of-{metric}")
         assert f"compute_objective: {says}" in failed.trials.error[0]
 
 

@@ -5,18 +5,19 @@ from pathlib import Path
 import optuna
 import pytest
 
-from hpo.errors import ConfigError, DataError
+from hpo.errors import ConfigError, DataError, StudyError
 from hpo.integrations.exchange.csv_table import read_csv
 from hpo.study.files.imports import read_imports
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
+from hpo.trials.table import read_rows
 from tests.hpo.cli.commands import hpo, refused
 from tests.hpo.commands.searched import found
 from tests.studies import rows
 
 
 def read(text, metric="score"):
-    Path("table.csv").write_text(text)
+    Path("table.csv").write_bytes(text.encode(errors="surrogateescape"))
     return read_csv(Path("table.csv"), metric, None, None)
 
 
@@ -74,6 +75,8 @@ def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts(c
         ({"amp": True, "width": 16}, 0.5),
         ({"amp": False, "width": 32}, 0.7),
     ]
+    other = {"amp": ["true", "False"], "width": {"low": 8, "high": 64, "integer": True}}
+    assert learned(other, "accuracy")[0][0] == {"amp": "true", "width": 16}
 
 
 @pytest.mark.parametrize(
@@ -95,9 +98,11 @@ def test_states_in_words_of_others(column, states, scores, num_unfinished):
     ("text", "message"),
     [
         ("", "is empty"),
+        ("\x00\udcff", "cannot be read"),
         ("x,y\n1,2\n", "no column 'score'; .*x, y"),
+        ("x,scores\n1,2\n", "did you mean 'scores'"),
         ("x,score\n\n\n1,high\n", r"table.csv:4: 'score' must be a number, given 'high'"),
-        ("x,score\n1,2,3\n", r"table.csv:2: must have 2 cells"),
+        *((f"x,score\n{row}\n", r"table.csv:2: must have 2 cells") for row in ("1,2,3", "1")),
         ("x,score, x\n1,2,3\n", "two columns are called 'x'"),
         ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' both mean the hyperparameter 'a.b'"),
     ],
@@ -107,6 +112,18 @@ def test_a_broken_table_is_named_with_its_line(text, message):
         read(text)
 
 
+def test_a_table_that_is_not_there_and_a_column_twice_in_one_of_trials_are_named():
+    with pytest.raises(DataError, match=r"^csv: gone\.csv cannot be read: No such file"):
+        read_csv(Path("gone.csv"), "score", None, None)
+    Path("trials.csv").write_text("number,state,lr,score,lr\n0,complete,1,2,3\n")
+    with pytest.raises(StudyError, match=r"^trials\.csv: two columns are called 'lr'"):
+        read_rows(Path("trials.csv"), ["state"])
+
+
+def test_columns_without_a_name_may_be_several_and_blanks_around_a_name_are_left_out():
+    assert read("x, opt ,score,,\n1, adam,2,,\n").attempts[0].point == {"x": "1", "opt": "adam"}
+
+
 def test_hyperparameters_and_metrics_get_the_names_of_the_new_study(capsys):
     imported(capsys, "lr,loss\n0.1,0.5\n", "--metric", "loss", "--rename", "lr=training.lr, loss=error")
     assert learned({"training.lr": [0.1, 0.2]}, "error", "minimize") == [({"training.lr": 0.1}, 0.5)]
@@ -114,7 +131,8 @@ def test_hyperparameters_and_metrics_get_the_names_of_the_new_study(capsys):
 
 def test_names_that_do_not_fit_are_refused(capsys):
     Path("old.csv").write_text("lr,layers,score\n0.1,2,0.5\n")
-    for names, message in (("layer=x", "did you mean 'layers'?"), ("lr=layers", "would be called 'layers'")):
+    given = {"layer=x": "did you mean 'layers'?", "lr=layers": "would be called 'layers'", "lr": "must be OLD=NEW"}
+    for names, message in given.items():
         assert message in refused(capsys, "import", "new", "--csv", "old.csv", "--rename", names)
     assert not Path("runs").exists()
 

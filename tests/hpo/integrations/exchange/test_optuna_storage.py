@@ -9,6 +9,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 import hpo as toolkit
+from hpo.errors import StudyError
+from hpo.integrations.exchange.optuna_storage import read_optuna
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.imports import read_imports
 from hpo.study.opening import read_study
@@ -89,6 +91,7 @@ def test_bad_exports_are_one_line(capsys, toy):
         (["toy", "--optuna", TARGET, "--name", "there"], "already has a study 'there'"),
         (["tox", "--optuna", TARGET], "no 'tox'"),
         (["toy", "--optuna", "other.db"], "given other.db; write sqlite:///other.db\n"),
+        (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
         (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
     ):
         err = refused(capsys, "export", *arguments)
@@ -140,6 +143,8 @@ def elsewhere():
 def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
     study = elsewhere()
     assert {trial.params["optimizer"] for trial in study.trials[:5]} >= {"adam", None}
+    with pytest.raises(StudyError, match="study 'old' has 6 trials, but at most 5 can be read"):
+        read_optuna("sqlite:///old.db", "old", 5)
     out = imported(capsys, "sqlite:///old.db", "--study", "old")
     assert "4 trials, 2 failed, 1 unfinished left out, 1 pruned left out" in out
     table = rows(Path("runs/mine/trials.csv"))
@@ -161,13 +166,19 @@ def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
 def test_bad_imports_are_one_line_and_create_nothing(capsys):
     for name in ("old", "older"):
         optuna.create_study(storage="sqlite:///old.db", study_name=name)
-    Path("text.log").write_text("no journal\n{}\n")
+    for name in ("text.log", "text.db"):
+        Path(name).write_text("no journal\n{}\n")
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     for arguments, word in (
         (["x", "--optuna", "sqlite:///old.db"], "must name one of the 2 studies"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "odl"], "did you mean 'old'?"),
         (["x", "--optuna", "sqlite:///old.db", "--study", "old"], "no complete or failed trial"),
         (["x", "--optuna", "sqlite:///old.db", "--metric", "loss"], "metric: has no effect with optuna"),
+        (["x", "--optuna", "none.db"], "write sqlite:///none.db, or journal://none.db for a journal\n"),
+        (["x", "--optuna", "text.log"], "given text.log; write journal://text.log\n"),
+        (["x", "--optuna", "sqlite:///text.db"], "cannot open"),
+        (["a/b", "--optuna", "sqlite:///old.db"], "name: must have 1 to 100"),
+        (["x", "--ray", "missing"], "metric: is missing"),
         (["x", "--optuna", "old.db"], "must be the address of a storage, given old.db; write sqlite:///old.db\n"),
         (["x", "--optuna", "journal://none.log"], "there is no file none.log"),
         (["x", "--optuna", "journal://text.log"], "text.log is not an Optuna journal"),
@@ -201,12 +212,17 @@ def test_a_study_of_several_objectives_is_learned_from_by_all_of_them(capsys, na
     study = optuna.create_study(storage="sqlite:///two.db", directions=["maximize", "minimize"])
     if names:
         study.set_metric_names(names)
-    study.optimize(lambda trial: (trial.suggest_float("lr", 0.0, 1.0), 10.0 + trial.number), n_trials=2)
+
+    def objective(trial):
+        trial.set_constraint("memory", 2.0)
+        return trial.suggest_float("lr", 0.0, 1.0), 10.0 + trial.number
+
+    study.optimize(objective, n_trials=2)
     study.add_trial(optuna.trial.create_trial(state=TrialState.FAIL))
-    imported(capsys, "sqlite:///two.db")
+    assert "do not become limits: memory; " in imported(capsys, "sqlite:///two.db")
     trials = read_imports(["mine"], LR, BOTH).trials
     values = [dict(zip(BOTH.metrics, trial.values, strict=True)) for trial in study.trials[:2]]
-    assert [BOTH.scores(trial.losses) for trial in trials] == values
+    assert [(BOTH.scores(trial.losses), trial.excess) for trial in trials] == [(each, 0) for each in values]
     if names:
         other_order = Goal({"size": "minimize", "accuracy": "maximize"})
         assert [trial.loss for trial in read_imports(["mine"], LR, other_order).trials] == [10.0, 11.0]
@@ -230,8 +246,11 @@ def test_several_metrics_are_objectives_limits_are_constraints_and_both_come_bac
     own, back = (read_imports([name], LR, BOTH).trials for name in ("toy", "mine"))
     assert [(t.key, t.state, t.losses) for t in back] == [(t.key, t.state, t.losses) for t in own]
     assert sum(trial.state == "complete" for trial in own) > 5
-    limited = read_imports(["mine"], LR, Goal(BOTH.metrics, (Limit("size", 5.0),))).trials
-    assert {trial.excess > 0 for trial in limited} == {True, False}
+    found(two_metrics, trials=3, name="later", limits={"size": 5.0}, settings={"study.imports": "mine"}, **given)
+    limited = Goal(BOTH.metrics, (Limit("size", 5.0),))
+    learned = [read_imports([at], LR, limited).trials for at in ("mine", "runs/later/imports.csv")]
+    assert learned[0] == learned[1]
+    assert {trial.excess > 0 for trial in learned[0]} == {True, False}
 
 
 @pytest.mark.slow

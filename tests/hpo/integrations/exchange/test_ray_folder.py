@@ -83,6 +83,9 @@ def test_what_cannot_be_read_is_named():
         read_ray(Path("sweep"), "los", None)
     with pytest.raises(DataError, match=r"no trial with a params.json"):
         read_ray(Path("sweep/train_00000"), "loss", None)
-    Path("sweep/train_00000/params.json").write_text("{")
-    with pytest.raises(DocumentError, match=r"params.json:1:2: is not JSON"):
-        read_ray(Path("sweep"), "loss", None)
+    with pytest.raises(DataError, match=r"^ray: there is no folder gone"):
+        read_ray(Path("gone"), "loss", None)
+    for text, says in (("{", r"params.json:1:2: is not JSON"), ("[1]", "must be a JSON object, given a list")):
+        Path("sweep/train_00000/params.json").write_text(text)
+        with pytest.raises(DocumentError, match=says):
+            read_ray(Path("sweep"), "loss", None)
