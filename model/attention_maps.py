@@ -103,8 +103,6 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
     if isinstance(task, LanguageModelling):
         # The network reads the last tokens, as it does when `predict` draws the first token.
         numbers = task.vocabulary.encode(text)[-task.context :]
-        if not numbers:
-            raise ValueError(f"input: must have at least one token ({task.vocabulary.unit}), given none")
         names = task.vocabulary.names(numbers)
         return [Reading((torch.tensor([numbers], device=device),), {"decoder": (names, names)})]
     assert isinstance(task, SequenceToSequence)

@@ -98,3 +98,11 @@ def test_the_folders_that_contributors_are_sent_to_exist():
     text = (REPOSITORY / "CONTRIBUTING.md").read_text()
     for path in re.findall(r"`((?:hpo|model|conf|tests|\.github)/[\w./-]*)`", text):
         assert (REPOSITORY / path).exists(), path
+
+
+def test_every_question_of_the_benchmarks_has_its_text_and_its_line():
+    listed = (REPOSITORY / "benchmarks" / "README.md").read_text()
+    folders = {path.name for path in (REPOSITORY / "benchmarks").iterdir() if path.is_dir()}
+    for name in folders - {"shared", "__pycache__"}:
+        assert (REPOSITORY / "benchmarks" / name / "README.md").is_file()
+        assert f"({name}/README.md)" in listed

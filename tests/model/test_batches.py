@@ -8,6 +8,7 @@ from model.networks.roles import LinearHead
 from model.networks.transformer.feed_forward import FeedForward
 from model.tasks import cross_entropy
 from model.tasks.cross_entropy import NO_TARGET
+from model.training.compiled import CompiledForward
 from tests.model.test_every_shape import CPU, FAMILIES, NoWaiting, build, loss_and_gradients, update_of
 
 PACKED = pytest.mark.parametrize("data", ["text_classification", "tagging", "translation"])
@@ -103,6 +104,18 @@ def test_chunks_of_logits_have_the_loss_and_gradients_of_the_whole(data, family,
     for limit in (1, 30, 100):
         monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
         torch.testing.assert_close(loss_and_gradients(task, encoded, network), whole, rtol=1e-10, atol=1e-10)
+
+
+@TOKENS
+def test_an_evaluation_of_a_compiled_network_in_half_precision_takes_chunks_too(data, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: forward)
+    config, task, encoded, network = build(data, training__compile=True)
+    batch, losses = task.batch(encoded, torch.arange(len(encoded)), CPU), []
+    for limit in (2**26, 100):
+        monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), CompiledForward(network, config.training).in_use():
+            losses.append(float(task.loss(network.eval(), batch, 0.0).cross_entropy))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
 @TOKENS

@@ -34,9 +34,12 @@ MUP = {"parametrization": "mup"}
 RULES = [
     (DIGITS, {"positions": "rotary", "key_width": 7}, {}, "key_width positions"),
     (DIGITS, {"num_key_heads": 3}, {}, "num_key_heads num_heads"),
+    (DIGITS, {"num_key_heads": 8}, {}, "num_key_heads num_heads"),
     (TEXTS, {"pooling": "first", "bidirectional": False}, {}, "pooling bidirectional"),
     (TAGS, {"pooling": "max"}, {}, "pooling data.name"),
     (("digits", "convolutional_encoder"), {"filter_width": 4}, {}, "filter_width shape"),
+    (("generated", "convolutional_encoder_decoder"), {"filter_width": 4}, {}, "filter_width shape"),
+    (RECURRENT, {"input_feeding": True}, {"compile": True}, "training.compile attend input_feeding"),
     (RECURRENT, {"attention": "none", "input_feeding": True}, {}, "input_feeding attention"),
     (RECURRENT, {"attend": "before", "input_feeding": True}, {}, "input_feeding attend"),
     (RECURRENT, {"num_layers": 2, "num_decoder_layers": 1}, {}, "num_decoder_layers bridge"),
@@ -45,6 +48,8 @@ RULES = [
     (RECURRENT, {"attend": "before"}, {"compile": True}, "training.compile attend input_feeding"),
     (LANGUAGE, MUP, {"l1": 0.1}, "parametrization training.optimizer training.l1"),
     (LANGUAGE, MUP | {"num_heads": 5, "d_model": 40}, {}, "base.d_model base.feed_forward_width"),
+    (LANGUAGE, MUP, {"optimizer": "sgd"}, "parametrization training.optimizer training.l1"),
+    (LANGUAGE, {"embedding_rate": 2.0}, {}, "embedding_rate parametrization"),
     (LANGUAGE, {"gain_rate": 2.0}, {}, "gain_rate parametrization"),
     (DIGITS, {}, {"momentum": 0.9}, "training.momentum training.optimizer"),
     (RECURRENT, {"attention": "none", "bridge": "zero"}, {}, "bridge attention"),
@@ -81,6 +86,10 @@ def test_a_rule_between_keys_names_them_all(names, given, training, keys):
     groups = ("data.", "model.", "training.")
     assert error["type"] == "cross_field"
     assert error["ctx"]["keys"] == [key if key.startswith(groups) else f"model.{key}" for key in keys.split()]
+
+
+def test_a_filter_of_a_decoder_may_be_even():
+    objective.check(compose("language_modelling", "convolutional_decoder", data__path="a", model__filter_width=4))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import functools
 import gzip
 import json
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -81,6 +83,14 @@ def test_a_bad_file_gives_one_line_that_names_the_place(tmp_path, name, content,
     with pytest.raises(DataError, match=message) as caught:
         describe(write(tmp_path / name, content))
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_key(monkeypatch):
+    monkeypatch.setattr(Path, "read_bytes", Mock(side_effect=OSError(5, "Input/output error")))
+    with pytest.raises(
+        DataError, match=r"^a.tsv: cannot be read \(Input/output error\); data.path must name a readable"
+    ):
+        describe("a.tsv")
 
 
 def test_texts_that_are_cut_are_counted_and_refused_above_the_share(tmp_path):
@@ -194,6 +204,7 @@ def test_byte_level_subwords_give_every_text_back(text, lowercase):
     assert lowercase or tokens.normalize(text) == text
     assert all(number >= len(SPECIAL) for number in numbers)
     assert tokens.names(tokens.encode("the cat")) == ["the", "Ġ", "c", "at"]  # GPT-2's letter for a blank
+    assert len(tokens) <= 300 + len(SPECIAL)
 
 
 def test_a_word_to_tag_is_known_by_itself_its_ending_and_its_capital():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.config.whole import parse
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, START
@@ -162,12 +163,50 @@ def test_beam_1_equals_greedy_and_a_beam_is_never_worse():
             assert ((found.scores >= one.scores - 1e-5) & (found.tokens == END).any(dim=1))[has_ended].all()
 
 
+class Waits(TorchDispatchMode):
+    """Counts what makes a program wait for a GPU: numbers that it reads, and shapes that depend on numbers."""
+
+    names = ("local_scalar_dense", "nonzero", "masked_select", "equal", "unique2", "unique_dim", "bincount")
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.__name__.partition(".")[0].strip("_")
+        places = args[1] if name in ("index", "index_put", "index_put_impl") else ()
+        is_by_mask = any(place is not None and place.dtype == torch.bool for place in places)
+        self.count += name in self.names or is_by_mask or function is torch.ops.aten.repeat_interleave.Tensor
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("family", SIZES)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_step_of_a_search_waits_for_the_device_once_at_most(monkeypatch, family, beam_size):
+    network, _ = pair(family, seed=7), torch.manual_seed(1)
+    source, mask = torch.randint(4, 9, (6, 5)), torch.arange(5) < LENGTHS
+    # So that some end sooner than others.
+    network.head.own.weight.data *= 20
+    network.head.own.weight.data[END] *= 1.5
+    waits, advance, steps = Waits(), EncoderDecoder.advance, []
+
+    def counted(*given):
+        steps.append((len(given[1]), waits.count))
+        return advance(*given)
+
+    monkeypatch.setattr(EncoderDecoder, "advance", counted)
+    monkeypatch.setattr(torch.Tensor, "tolist", None)
+    with waits:
+        beam_search(network, source, mask, 12, beam_size, 0.6)
+    rows, before = zip(*steps, strict=True)
+    assert len(set(rows)) > 1
+    assert {after - before for before, after in itertools.pairwise([*before, waits.count])} <= {0, 1}
+
+
 @pytest.mark.parametrize(
     ("settings", "shares"),
     [
         (Sampling(), [0.2, 0.5, 0.3]),
         (Sampling(temperature=0.5), [4 / 38, 25 / 38, 9 / 38]),
-        (Sampling(temperature=0), [0, 1, 0]),
+        *((Sampling(temperature=temperature), [0, 1, 0]) for temperature in (0, 1e-9)),
+        *((Sampling(**{name: value}), [0.2, 0.5, 0.3]) for name, value in (("top_k", 99), ("top_p", 1.0))),
         (Sampling(top_k=2), [0, 5 / 8, 3 / 8]),
         (Sampling(top_p=0.4), [0, 1, 0]),
         (Sampling(top_p=0.6), [0, 5 / 8, 3 / 8]),

@@ -73,8 +73,8 @@ def build(data, family="transformer", **overrides):
     return config, task, encoded, task.build(config)
 
 
-def update_of(config, task, encoded, network):
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
+def update_of(config, task, encoded, network, scales=False):
+    scaler = torch.amp.GradScaler("cpu", enabled=scales)
     return Update(task, network, config.training, encoded, CPU, build_optimizers(network, config.training), scaler)
 
 
@@ -142,6 +142,11 @@ def test_a_head_that_learns_faster_begins_with_the_same_logits(is_tied):
     settings = {"model__tied_embeddings": is_tied}
     networks = [build("language_modelling", **settings, model__head_scale=scale)[3].eval() for scale in (1.0, 4.0)]
     torch.testing.assert_close(*(network(torch.arange(5)[None]) for network in networks))
+
+
+def test_muon_takes_a_step_in_half_precision_without_clipping():
+    made = build("text_classification", training__optimizer="muon")
+    assert math.isfinite(update_of(*made, scales=True)([torch.arange(len(made[2]))], 0.01)[0])
 
 
 class NoWaiting(TorchDispatchMode):

@@ -160,6 +160,20 @@ def test_the_curve_has_speed_and_memory(configure, fold):
 
 
 @NEEDS_MEMORY
+@pytest.mark.parametrize("data", TEXTS)
+def test_predictions_and_attention_maps_are_computed_on_the_gpu(configure, fold, tmp_path, data):
+    run(fold(configure(data), checkpoint_dir=str(tmp_path / "checkpoint")))
+    for asked in (
+        lambda folder: objective.predict(folder, ["the film"], {}),
+        lambda of: objective.attention(of, "a", None),
+    ):
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        assert asked(str(tmp_path / "checkpoint"))
+        assert torch.cuda.max_memory_allocated() > before
+
+
+@NEEDS_MEMORY
 def test_memory_that_runs_out_costs_one_training(configure, fold):
     """A training that does not fit names its batch size, and the next one in the same process has its memory back."""
     fits = fold(configure("digits"))

@@ -105,9 +105,19 @@ LABELLED = {"text": ["one", "two"], "label": ["x", "y"]}
 CLASSES = {"text": STRING, "label": datasets.ClassLabel(names=["x", "y"])}
 
 
+TAGGED = {"data": "tagging", "path": "", "word_column": "tokens", "tag_column": "upos"}
+RUNNING = {"data": "language_modelling", "path": ""}
+
+
 @pytest.mark.parametrize(
     ("splits", "settings", "message"),
     [
+        ({"whole": LABELLED}, {"path": ":dev"}, "has no splits; leave :dev out of data.path"),
+        ({"train": LABELLED}, {"path": "", "text_column": 1}, "data.text_column .*must be a name"),
+        ({"train": {"tokens": [["a", "b"]], "upos": [["X"]]}}, TAGGED, "row 0: has 2 words, but 1 tags; must have one"),
+        ({"train": {"tokens": ["a b"], "upos": [["X"]]}}, TAGGED, "row 0: 'tokens' is a b; must be a list with one"),
+        ({"train": {"text": [7]}}, RUNNING, "row 0: 'text' is 7; must be a text"),
+        ({"train": {"text": ["", " "]}}, RUNNING, "saved:train: every row is empty; at least one row must hold text"),
         ({"train": LABELLED}, {"path": ":dev"}, "has no split 'dev'; the splits are train"),
         ({"test": LABELLED}, {"path": ""}, "no split 'train'.*test.* as in data.path="),
         ({"train": LABELLED, "test": LABELLED}, {"train": "", "test": ":test"}, "as in data.train=.*:train"),
@@ -141,3 +151,6 @@ def test_a_name_and_its_subset_are_requested_from_the_hub(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", load)
     (file,) = hub(path="owner/name:train", subset="small")["files"]
     assert (load.call_args.args, file["path"]) == (("owner/name", "small"), "owner/name:train")
+    load.return_value = datasets.DatasetDict(train=datasets.Dataset.from_dict({"text": [], "label": []}))
+    with pytest.raises(DataError, match=r"^owner/name:train: has no row; must hold at least one example"):
+        hub(path="owner/name:train")

@@ -1,15 +1,18 @@
 """What a checkpoint predicts, and the attention maps of an input."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from model import objective
 from model.checkpoint import load_checkpoint
-from model.data.tokens.vocabulary import SPECIAL
+from model.data.tokens.vocabulary import END, PADDING, SPECIAL, UNKNOWN
+from model.decoding.beam_search import Decoded
 from model.errors import CheckpointError
 from model.predict import BATCH_SIZE
+from model.tasks import sequence_to_sequence
 from tests.model.conftest import of, run, small
 
 PUZZLE = of("data", {"num_symbols": 6, "max_length": 5, "num_examples": 200})
@@ -49,9 +52,9 @@ def tagger(train, tmp_path):
 
 @pytest.fixture
 def poet(train, tmp_path):
-    def make(positions="learned"):
+    def make(positions="learned", tokens="characters"):
         (tmp_path / "poem.txt").write_text("the cat sat on the mat\n" * 30)
-        data = of("data", {"path": str(tmp_path / "poem.txt"), "context": 8})
+        data = of("data", {"path": str(tmp_path / "poem.txt"), "context": 8, "tokens": tokens})
         return train(small("language_modelling", **data, model__positions=positions))
 
     return make
@@ -80,6 +83,8 @@ def test_rows_of_numbers_get_their_labels_nested_or_flat_and_what_is_no_image_is
     for given in ([1.0, 2.0], [[0.0] * 7] * 8, "digit", ["a"] * 64, 3.0):
         with pytest.raises(ValueError, match=r"64 numbers|must not be a text"):
             objective.predict(folder, [given], {})
+    with pytest.raises(ValueError, match="top_k: has no effect on a model with data=digits"):
+        objective.predict(folder, [[0.0] * 64], {"top_k": 1})
     with pytest.raises(ValueError, match="data=digits reads rows of numbers"):
         objective.attention(folder, "7", None)
 
@@ -131,10 +136,14 @@ def test_inputs_that_are_cut_are_reported_once_with_numbers(reverser, caplog):
     assert message.startswith(
         "2 of 3 inputs are cut to the first data.max_length=5 tokens (the longest, input 2, has 7"
     )
+    objective.attention(reverser(), "1 2 3 4 5 1", None)
+    assert caplog.messages[1].startswith("1 of 1 inputs")
 
 
 BAD_OPTIONS = [
     ({"temperature": -1.0}, "temperature: must be 0 or more and finite, given -1.0"),
+    ({"temperature": float("nan")}, "temperature: must be"),
+    ({"max_tokens": 0}, "max_tokens: must be 1 or more, given 0"),
     ({"top_k": 0}, "top_k: must be 1 or more, given 0"),
     ({"top_p": 1.5}, "top_p: must be above 0 and at most 1, given 1.5"),
     ({"seed": -1}, "seed: must be 0 or more, given -1"),
@@ -143,7 +152,7 @@ BAD_OPTIONS = [
 ]
 
 
-def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, tmp_path):
+def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, reverser, tmp_path):
     folder = poet()
     for options, message in BAD_OPTIONS:
         with pytest.raises(ValueError, match=message):
@@ -152,9 +161,25 @@ def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, tmp_pat
         ([[1.0, 2.0]], "texts"),
         ([], "at least one input"),
         (["good", "a\ud83d"], r"^input 2: .*\\ud83d"),
+        (["good", " "], "^input 2: must not be empty; give some text"),
     ):
         with pytest.raises(ValueError, match=message):
             objective.predict(sentiment, inputs, {})
+    with pytest.raises(ValueError, match=r"^input 2: must hold words, given none"):
+        objective.predict(poet(tokens="words"), ["the", " "], {})
+    for model, text, target, message in (
+        (sentiment, " ", None, "^input: must not be empty; give some text"),
+        (sentiment, "a\ud83d", None, r"^input: .*\\ud83d"),
+        (
+            sentiment,
+            "good",
+            "1",
+            "^target: has no effect on a model with data=text_classification; leave the target out",
+        ),
+        (reverser(), "1 2", " ", "^target: must not be empty; give some text, or leave it out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            objective.attention(model, text, target)
     with pytest.raises(CheckpointError, match="not a usable checkpoint"):
         objective.predict(str(tmp_path), ["good"], {})
 
@@ -217,6 +242,12 @@ def test_without_attention_there_is_no_map(reverser):
         objective.attention(reverser("recurrent", model__attention="none"), "1 2 3", "3 2")
 
 
-def test_without_a_target_the_decoder_reads_the_predicted_tokens(reverser):
+def test_without_a_target_the_decoder_reads_the_predicted_tokens_and_not_their_text(reverser, monkeypatch):
+    """As a text `<unknown>` is other tokens, and a target without END has one token more than is ever read."""
     (predicted,) = objective.predict(folder := reverser(), ["1 2 3"], {})
     assert maps_of(folder, "1 2 3")[1]["rows"] == ["<start>", *predicted.split()]
+    known = load_checkpoint(folder).task.target_tokens.encode("1")[0]
+    for found, rows in (([UNKNOWN, *[known] * 5], "<unknown> 1 1 1 1"), ([UNKNOWN, END, *[PADDING] * 4], "<unknown>")):
+        decoded = Decoded(torch.tensor([found]), torch.zeros(1))
+        monkeypatch.setattr(sequence_to_sequence, "beam_search", Mock(return_value=decoded))
+        assert maps_of(folder, "1 2 3")[1]["rows"] == ["<start>", *rows.split()]

@@ -14,7 +14,7 @@ import torch
 from model import objective
 from model.checkpoint import load_checkpoint
 from model.config.whole import parse
-from model.errors import Diverged
+from model.errors import DataError, Diverged
 from model.tasks.language_modelling import LanguageModelling
 from model.training import fold as fold_module
 from tests.model.conftest import compose, of, repeatable, run, small
@@ -83,9 +83,19 @@ def test_without_validation_the_last_weights_are_stored(fold, tmp_path):
     assert load_checkpoint(str(tmp_path / "checkpoint")).task.classes == tuple("0123456789")
 
 
-def test_divergence_names_its_step(fold):
+def test_divergence_names_its_step(fold, monkeypatch):
     with pytest.raises(Diverged, match=r"diverged at step \d+: loss is (nan|inf)"):
         run(fold(small(training__optimizer="sgd", training__lr=1000.0, training__clip_norm=None, training__epochs=50)))
+    monkeypatch.setattr("model.training.train.evaluate", Mock(return_value={"loss": math.nan}))
+    with pytest.raises(Diverged, match=r"diverged at step \d+: validation loss is nan"):
+        run(fold(small()))
+
+
+def test_by_a_metric_of_no_prediction_the_best_evaluation_is_that_of_the_tasks_first(fold):
+    task = fold(small(training__epochs=4, training__lr=0.05, training__patience=2, training__schedule="plateau"))
+    assert run(task | {"metric": "parameters"}) == run(task | {"metric": "accuracy", **MAXIMIZE})
+    with pytest.raises(ValueError, match=r"metric: .*accuracy, macro_f1, loss, parameters, cost_per_e.*'bleu'"):
+        run(task | {"metric": "bleu"})
 
 
 def test_early_stopping_waits_for_a_gain_as_long_as_its_patience(fold):
@@ -226,6 +236,8 @@ def test_every_token_of_a_language_model_but_the_first_is_predicted_once():
     assert predicted == "bcdefghijklm\nnopqrstuv\n"
     assert before == "abcdefghijklm\nnopqrstuv"
     assert task.count(data, torch.arange(len(data))) == 23
+    with pytest.raises(DataError, match="the text 'a' must have at least two tokens"):
+        task.encode([{"text": "a"}])
 
 
 @pytest.mark.slow

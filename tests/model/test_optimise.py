@@ -94,7 +94,7 @@ def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others():
     assert set(taken[1]) == {p.data_ptr() for p in network.parameters()} - matrices
 
 
-@pytest.mark.parametrize("kind", ["queries, keys and values", "a gate", "a gate with weight norm"])
+@pytest.mark.parametrize("kind", ["one matrix", "queries, keys and values", "a gate", "a gate with weight norm"])
 def test_muons_step_is_orthogonal_and_as_large_as_adams_for_each_matrix_inside_a_weight(kind):
     """Singular values near 1 before scaling (Jordan et al. 2024); root mean square 0.2 after it (Liu et al. 2025).
 
@@ -104,6 +104,9 @@ def test_muons_step_is_orthogonal_and_as_large_as_adams_for_each_matrix_inside_a
         network, config = classifier()
         attention = network.encoder.layers[0].attention
         weight, split = attention.projection.weight, lambda weight: weight.split(attention.widths)
+    elif kind == "one matrix":
+        network, config = classifier()
+        weight, split = network.encoder.layers[0].feed_forward.inner.weight, lambda weight: [weight]
     else:
         network, config = classifier("convolutional", model__weight_norm="norm" in kind)
         gates, split = network.encoder.blocks[0].map, lambda weight: weight.chunk(2)

@@ -78,7 +78,9 @@ def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, full
     [
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
         ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", True),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", True),
         ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", True),
+        ("CUDA error: device-side assert triggered", False),
         ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle)`", False),
     ],
 )
@@ -86,7 +88,8 @@ def test_the_libraries_own_errors_on_a_gpu_are_known_and_others_are_not(message,
     assert is_out_of_memory(RuntimeError(message)) == expected
 
 
-def test_the_cpus_own_error_is_known():
+@pytest.mark.parametrize(("size", "expected"), [((2**60,), True), ((-1,), False)])
+def test_the_cpus_own_error_is_known_and_others_are_not(size, expected):
     with pytest.raises(RuntimeError) as caught:
-        torch.empty(2**60)
-    assert is_out_of_memory(caught.value)
+        torch.empty(*size)
+    assert is_out_of_memory(caught.value) is expected

@@ -6,19 +6,28 @@ import signal
 import socket
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import distributed
 
 from model.training.device import choose_device
-from model.training.processes import Processes
+from model.training.processes import Notice, Processes
 from tests.model.conftest import of, repeatable, run, small
 
+# torch may hang where a DistributedDataParallel outlives its group.
 RANK = """
-import json, sys
+import gc, json, sys
+from torch import distributed, nn
 from model import objective
 
+def leave(destroy=distributed.destroy_process_group):
+    assert not any(isinstance(thing, nn.parallel.DistributedDataParallel) for thing in gc.get_objects())
+    destroy()
+
+gc.disable()
+distributed.destroy_process_group = leave
 steps = objective.run_fold(json.loads(sys.argv[1]))
 try:
     while True:
@@ -77,6 +86,32 @@ def test_processes_that_a_signal_ends_save_their_state_and_another_number_of_the
     assert losses(points) == pytest.approx(losses(alone), rel=1e-5)
 
 
+@pytest.mark.parametrize(("every", "steps"), [(10, (9, 10, 20)), (30, (20,))])
+def test_a_notice_at_any_step_costs_no_evaluation(fold, tmp_path, monkeypatch, every, steps):
+    """Also where an evaluation is due after the step, where it is the last, and where both are so."""
+    settings = {"evaluate_every_steps": every, "patience": None, "max_steps": 20, "epochs": 6, "batch_size": 16}
+    task = fold(small(**of("training", settings)))
+    undisturbed = run(task)
+    for step in steps:
+        resumable = task | {"resume_dir": str(tmp_path / f"state{step}")}
+        with monkeypatch.context() as notice:
+            notice.setattr(Processes, "must_end", lambda _self, now, _device, step=step: now == step)
+            notice.setattr(Notice, "obey", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                run(resumable)
+        assert run(resumable) == undisturbed
+
+
+def test_a_process_that_blocks_the_signal_ends_with_its_exit_code():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        with pytest.raises(SystemExit, match="143"):
+            Notice().obey()
+        assert signal.sigwait({signal.SIGTERM}) == signal.SIGTERM
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
 def test_one_process_joins_nobody_whatever_its_environment_says(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "2222"}.items():
@@ -86,7 +121,10 @@ def test_one_process_joins_nobody_whatever_its_environment_says(monkeypatch):
     assert choose_device("auto") == torch.device("cuda", 0)
 
 
-@pytest.mark.parametrize(("visible", "rank", "expected"), [(1, "3", 0), (4, None, 0), (4, "0", 0), (4, "3", 3)])
+@pytest.mark.parametrize(
+    ("visible", "rank", "expected"),
+    [*((1, rank, 0) for rank in (None, "0", "3")), (4, None, 0), (4, "1", 1), (4, "3", 3)],
+)
 def test_each_process_makes_a_gpu_of_its_own_the_current_one(monkeypatch, visible, rank, expected):
     """Also where it sees no other, and the first as well: torch makes no GPU without an index the current one."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -96,6 +134,7 @@ def test_each_process_makes_a_gpu_of_its_own_the_current_one(monkeypatch, visibl
     monkeypatch.setattr(distributed, "init_process_group", lambda backend, **_: done.append(backend))
     monkeypatch.setattr(distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(distributed, "destroy_process_group", lambda: None)
+    monkeypatch.setattr("gc.collect", lambda: 0)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     if rank is not None:
         monkeypatch.setenv("LOCAL_RANK", rank)

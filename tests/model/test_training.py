@@ -1,18 +1,23 @@
-"""The trainer: running means, plateaus, evaluations, precision, device and compiled networks."""
+"""The trainer: running means, plateaus, evaluations, precision, device, random numbers and compiled networks."""
 
 import os
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo import config as dynamo
 from torch._dynamo.testing import CompileCounter
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from model.checkpoint import load_checkpoint
 from model.config.whole import parse
 from model.tasks import cross_entropy
 from model.training.device import choose_device
 from model.training.numerics import numerics, precision_on
+from model.training.processes import Processes
+from model.training.randomness import Randomness
 from model.training.schedule import reductions_of, replayed_scale
 from model.training.train import Goal
 from tests.model.conftest import of, run, small
@@ -68,6 +73,14 @@ def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
     assert [scale**2 for scale in mixed] == pytest.approx(alone)
 
 
+def test_plateaus_within_an_epoch_are_repeated_where_they_were():
+    flat = [{"epoch": 1, "step": step, "loss": 1.0} for step in range(10, 101, 10)]
+    config = parse(small(**PLATEAU, training__plateau_factor=0.5)).training
+    replayed = [reductions_of(flat, Goal("loss", "minimize").gain, config)]
+    found = [replayed_scale(replayed, epochs) for epochs in (0, 0.15, 0.25, 0.5, 1, 7)]
+    assert found == [1, 1, 0.5, 2**-4, 2**-9, 2**-9]
+
+
 def test_the_plateaus_of_others_change_a_training_without_validation_which_needs_them(fold):
     config = small(**PLATEAU, training__epochs=4, training__plateau_factor=1e-9)
     curves = [[{"epoch": n, "step": 3 * n, "loss": loss / n} for n in (1, 2, 3, 4)] for loss in (1, 0)]
@@ -105,12 +118,55 @@ def test_deterministic_products_are_prepared_before_torch_is_asked_for_a_gpu(fol
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_named():
+def test_a_gpu_that_is_not_there_is_named_and_a_precision_that_needs_one(fold):
     with pytest.raises(ValueError, match=r"training\.device: must be auto or cpu, given cuda; torch finds no GPU"):
         choose_device("cuda")
+    with pytest.raises(
+        ValueError, match=r"training\.precision: must be auto, float32 or bfloat16, because .*, given tf32"
+    ):
+        run(fold(small(training__precision="tf32")))
+
+
+def test_processes_that_have_found_different_states_are_refused(fold, monkeypatch):
+    monkeypatch.setattr(Processes, "by_first", lambda _, step: step() + 1)
+    with pytest.raises(ValueError, match="the processes of this training have found different states"):
+        run(fold(small()))
+
+
+def draws(randomness):
+    with randomness.use():
+        return torch.rand(3).tolist()
+
+
+def test_random_numbers_of_a_cpu_touch_no_gpu_and_those_saved_next_to_one_continue_without_it(monkeypatch):
+    """A GPU that is there, and whose every use is an error."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for name in ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all", "manual_seed_all"):
+        monkeypatch.setattr(torch.cuda, name, Mock(side_effect=AssertionError("a GPU was touched")))
+    own, saved, restored = torch.get_rng_state(), Randomness(3, CPU), Randomness(4, CPU)
+    restored.restore(saved.state() | {"cuda0": torch.zeros(16, dtype=torch.uint8)})
+    first = draws(restored)
+    assert first == draws(saved) != draws(saved)
+    assert torch.equal(torch.get_rng_state(), own)
 
 
 COMPILE = torch.compile
+
+
+def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fold, tmp_path, monkeypatch):
+    """torch takes any library of the right name for complete: one without bytes, which a killed linker leaves, too."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "shared"))
+    used = set()
+    monkeypatch.setattr(torch, "compile", lambda forward, **_: used.add((os.getpid(), Path(cache_dir()))) or forward)
+    task = fold(small(training__compile=True, training__epochs=1))
+    for process in (-1, -1, -2):
+        monkeypatch.setattr(os, "getpid", Mock(return_value=process))
+        run(task)
+    assert len(used) == len({folder for _, folder in used}) == 2
+    assert all(tmp_path / "shared" in folder.parents for _, folder in used)
+    # They would be shared by all processes in yet another folder.
+    assert os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] == "0"
 
 
 @pytest.mark.slow
