@@ -73,25 +73,20 @@ class Chromium:
         self._call("Page.navigate", url=address)
 
     def before_pages(self, script):
-        """Run a script in every page before its own."""
         self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def text(self):
-        """Return what can be read on the page."""
         return self.evaluate("document.body ? document.body.innerText : ''")
 
     def evaluate(self, expression):
-        """Return the value of a JavaScript expression."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def wait_for(self, *texts, seconds=90):
-        """Wait until all these texts are on the page, and return all of its text."""
         return self.wait(lambda: all(text in self.text() for text in texts), f"{texts}", seconds)
 
     def wait(self, condition, what, seconds=90):
-        """Wait until the condition holds, and return the page's text."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"not on the page after {seconds} s: {what}; there is:\n{self.text()}"

@@ -63,7 +63,6 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def pages(place, capsys, monkeypatch):
-    """Return the addresses of the pages of all studies, by the words in front of each."""
     monkeypatch.chdir(place[0])
     uri = f"sqlite:///{place[0]}/mlflow.db"
     out = hpo(capsys, "ui", "--port", place[2], "--no-browser", "--uri", uri)[1]
@@ -78,13 +77,11 @@ def browser(tmp_path_factory):
 
 
 def heads(browser):
-    """Return the names of the columns that are seen, from left to right."""
     placed = browser.evaluate(f"{HEADS}.filter({SEEN}).map(e => [e.getBoundingClientRect().left, e.innerText.trim()])")
     return [name for _, name in sorted(placed) if name]
 
 
 def row(browser, number):
-    """Return what is seen of a row of a table, by the names of the columns."""
     cells = f"[...document.querySelectorAll('[row-index={json.dumps(str(number))}] [role=gridcell]')].filter({SEEN})"
     return browser.evaluate(
         f"(() => {{ const named = new Map({HEADS}.map(e => [e.getAttribute('col-id'), e.innerText.trim()]));"

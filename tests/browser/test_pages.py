@@ -30,7 +30,6 @@ def browser(tmp_path_factory):
 
 
 def assert_it_fits_on_a_phone(browser):
-    """Assert that the page is no wider than the screen of a phone, and that its contents are folded."""
     browser.resize(390, 844)
     browser.open(browser.evaluate("location.href.split('#')[0]"))
     browser.wait(lambda: browser.evaluate(DRAWN) > 0, "a figure")

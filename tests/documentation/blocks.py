@@ -26,15 +26,12 @@ FENCE = re.compile(r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<body>.*?)^```
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page: the word after the fence, its lines, the file where it belongs, and the exit code."""
-
     language: str
     body: str
     file: str | None
     code: int
 
     def commands(self):
-        """Yield the words of each `hpo` command."""
         if self.language not in ("bash", "console"):
             return
         for line in self.body.splitlines():
@@ -46,7 +43,6 @@ class Block:
 
 
 def blocks_of(page):
-    """Return the blocks of a page in their order."""
     found = []
     for match in FENCE.finditer((REPOSITORY / page).read_text()):
         title = re.search(r'title="([^"]*)"', match["options"])

@@ -41,7 +41,6 @@ class Replaying(LocalDispatcher):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The trials of a strategy by its name, one after another in this process; computed at first use."""
     folder = tmp_path_factory.mktemp("undisturbed")
     return functools.cache(lambda name: run_toy(folder / name, toy_config(name, SPACE, trials=20)))
 

@@ -38,7 +38,6 @@ def compose(data="digits", model=None, **overrides):
 
 
 def small(data="digits", family="transformer", **overrides):
-    """Return a configuration that trains in a moment."""
     model = SHAPE_OF_DATA[data] if family == "transformer" else f"{family}_{SHAPE_OF_DATA[data]}"
     return compose(data, model, **(of("model", SIZES[family]) | {"training__epochs": 2} | overrides))
 
@@ -49,7 +48,6 @@ def repeatable(point):
 
 
 def run(task):
-    """Return all points of the curve and the result, as far as they are repeatable."""
     steps, points = objective.run_fold(task), []
     while True:
         try:
@@ -83,7 +81,6 @@ def fold(tmp_path):
 
 @pytest.fixture
 def reviews(tmp_path):
-    """Write sixty generated sentences of two classes as a headerless TSV."""
     random_words = random.Random(1)
     path = tmp_path / "reviews.tsv"
     with path.open("w") as file:

@@ -160,7 +160,6 @@ def test_generated_targets_are_what_the_task_says(task, expected):
 
 
 def stored(tokens):
-    """Return tokens as a checkpoint gives them back."""
     return tokens_from_dict(json.loads(json.dumps(tokens.to_dict())))
 
 

@@ -38,7 +38,6 @@ def pair(family="transformer", size=VOCABULARY, seed=0, **settings):
 
 
 def batch(lengths=(7, 4, 1), time=5):
-    """Return sources of these lengths, their mask, and targets."""
     torch.manual_seed(1)
     source = torch.randint(3, VOCABULARY, (len(lengths), max(lengths)))
     attention_mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
@@ -135,7 +134,6 @@ LENGTHS = torch.tensor([[5], [4], [1], [2], [5], [3]])
 
 
 def score(network, source, tokens, penalty):
-    """Return the sum of a target's log-probabilities, over its length penalty."""
     target = torch.tensor([[START, *tokens]])
     chosen = network(source, None, target[:, :-1]).log_softmax(-1).gather(-1, target[:, 1:, None])
     return float(chosen.sum().detach()) / length_penalty(len(tokens), penalty)

@@ -61,7 +61,6 @@ FIRST = pytest.mark.parametrize(NAMES, {case.values[:2]: case for case in revers
 
 
 def learn(data, family="transformer", **overrides):
-    """Return a configuration, its task and encoded texts."""
     config = parse(small(data, family, **SETTINGS | OF_DATA.get(data, {"data__tokens": "words"}) | overrides))
     task = TASKS[data].learn(config, ITEMS[data], range(len(TEXTS)))
     return config, task, task.encode(ITEMS[data])
@@ -99,7 +98,6 @@ def loss_and_gradients(task, encoded, network, indices=None, **options):
 
 
 def inputs(task, encoded, indices=None):
-    """Return what the network is given of a batch."""
     batch = task.batch(encoded, torch.arange(len(encoded)) if indices is None else indices, CPU)
     if hasattr(batch, "source"):
         return batch.source, batch.source_mask, batch.inputs

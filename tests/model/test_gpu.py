@@ -36,8 +36,6 @@ def allowed(key):
 
 @pytest.fixture
 def configure(tmp_path):
-    """Return a function that makes a configuration of a kind of data on this device, whose file is written."""
-
     def make(data, family="transformer", **overrides):
         random_words, own = random.Random(1), {}
         vocabulary = ["the", "film", "was", "good", "bad", "very", "dull"]
@@ -65,7 +63,6 @@ def changed(config, **training):
 
 
 def losses(fold, config, **task):
-    """Return the loss that each evaluation gives."""
     return [point["loss"] for point in run(fold(config, **task))[0]]
 
 

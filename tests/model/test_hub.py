@@ -22,7 +22,6 @@ LINES = ["to be or not", "", "to be", "that is", "the question"] * 4
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
-    """Let a test that would ask the hub fail at once."""
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 

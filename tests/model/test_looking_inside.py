@@ -21,7 +21,6 @@ LONG = {"training__epochs": 15, "training__batch_size": 8}
 
 @pytest.fixture(scope="module")
 def trained():
-    """Return the folders of what the tests of this file have trained, by configuration."""
     return {}
 
 
@@ -185,7 +184,6 @@ def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, reverse
 
 
 def maps_of(folder, text, target=None, heads=2):
-    """Return the attention maps, each row of which sums to 1."""
     maps = objective.attention(folder, text, target)["maps"]
     for one in maps:
         assert len(one["heads"]) == heads

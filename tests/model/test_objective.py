@@ -24,7 +24,6 @@ MAXIMIZE = {"direction": "maximize"}
 
 
 def scored(config, task, test):
-    """Return the test evaluation of the examples `test`."""
     given = {"config": config, "checkpoint_dir": task["checkpoint_dir"], "test": [*test], "threads": 1}
     return objective.run_test(given)
 

@@ -19,7 +19,6 @@ def training(**overrides):
 
 
 def rates(num_steps=100, **overrides):
-    """Return the learning rate of each step and of the one after the last."""
     return [learning_rate(step, num_steps, training(lr=1.0, **overrides)) for step in range(num_steps + 1)]
 
 

@@ -25,7 +25,6 @@ MUP = {"model__parametrization": "mup"}
 
 
 def mup(family, times=1, **overrides):
-    """Return the settings of a network so many times as wide as the base."""
     widths = of("model", {key: times * width for key, width in BASES[family].items()} | {"num_layers": 2})
     return widths | MUP | {"model__base": BASES[family], "model__dropout": 0.0} | overrides
 

@@ -165,7 +165,6 @@ def test_a_long_epoch_is_saved_by_time(fold, tmp_path, saved, monkeypatch):
 
 @pytest.fixture
 def updates(monkeypatch):
-    """Return a list with one item for each update."""
     made, update = [], Update.__call__
     monkeypatch.setattr(Update, "__call__", lambda self, *given: made.append(1) or update(self, *given))
     return made

@@ -28,7 +28,6 @@ PLAIN = Measure("m", "minimize")
 
 
 def made_up(label, repeats, shift=0.0, trials=20, seconds=1.5):
-    """Return searches whose losses are random, better by `shift`."""
     found = []
     for repeat in range(repeats):
         losses = np.random.default_rng(repeat).uniform(1, 2, trials) - shift

@@ -23,11 +23,9 @@ class Net(lightning.LightningModule):
         self.register_buffer("epoch", torch.tensor(0))
 
     def training_step(self, batch, _):
-        """Return the loss."""
         return torch.nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
 
     def validation_step(self, batch, _):
-        """Log what the epoch has."""
         if not self.trainer.sanity_checking:
             self.epoch += 1
             self.log("accuracy", ACCURACY[self.current_epoch])
@@ -37,7 +35,6 @@ class Net(lightning.LightningModule):
         self.log("end", ENDS[self.current_epoch])
 
     def configure_optimizers(self):
-        """Return SGD."""
         return torch.optim.SGD(self.parameters(), 0.1)
 
 

@@ -27,12 +27,8 @@ def nets():
     return importlib.import_module("tests.hpo.integrations.lightning_nets")
 
 
-# The example.
-
-
 @pytest.fixture
 def digits(tmp_path, monkeypatch):
-    """Return a function that trains the example's model, and returns its curve, its result, and the kept weights."""
     monkeypatch.syspath_prepend(str(REPOSITORY / "examples"))
     import lightning_digits
 
@@ -69,13 +65,8 @@ def test_the_final_model_needs_no_validation_split(digits):
     assert result == {}
 
 
-# Checkpoints.
-
-
 @pytest.fixture
 def trained(nets, tmp_path):
-    """Return a function that trains, and returns curve, result, the kept model's epoch, and the trainer."""
-
     def train_one(*callbacks, **task):
         def train(trial):
             trainers.append(nets.new_trainer(trial, max_epochs=5, callbacks=list(callbacks), accelerator="cpu"))

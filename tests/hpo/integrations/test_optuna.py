@@ -201,7 +201,6 @@ def make(name, tree=MIXED, seed=0, **changes):
 
 
 def loss_of(point):
-    """A loss that depends on the values, whatever their order."""
     return None if len(str(point["toy.lr"])) % 4 == 3 else point["toy.layers"] / point["toy.width"] + point["toy.lr"]
 
 

@@ -93,9 +93,6 @@ def test_several_scores_have_the_columns_of_scikit_learns_own_search(digits):
     assert (ours.best_params_, ours.best_score_) == (theirs.best_params_, theirs.best_score_)
 
 
-# What users of scikit-learn's own searches type.
-
-
 def pipe():
     return Pipeline([("scale", StandardScaler()), ("clf", SVC())])
 

@@ -26,12 +26,8 @@ ROWS = [{"x": torch.tensor([i % 2, i % 3, 1.0]), "labels": torch.tensor(i % 2)} 
 SEEN = []  # what the trials of this process had
 
 
-# `train` in an objective.
-
-
 @pytest.fixture
 def digits(tmp_path, monkeypatch):
-    """Return a function that trains the example's model, and returns its curve, its result, and the kept weights."""
     monkeypatch.syspath_prepend(str(REPOSITORY / "examples"))
     import hugging_face
 
@@ -97,18 +93,12 @@ def test_the_examples_of_trainers_run(name, least):
     assert "\n  accuracy = " in done.stdout
 
 
-# `objective_of` a Trainer.
-
-
 class Net(torch.nn.Module):
-    """Linear layers, and the loss that a Trainer asks for."""
-
     def __init__(self, layers=1):
         super().__init__()
         self.layers = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(layers)), torch.nn.Linear(3, 2))
 
     def forward(self, x, labels=None):
-        """Return loss and scores."""
         scores = self.layers(x)
         return {"loss": torch.nn.functional.cross_entropy(scores, labels), "logits": scores}
 
@@ -126,13 +116,10 @@ def optunas_net(trial):
 
 
 class Watching(TrainerCallback):
-    """Note the model, the arguments and the trainer's own state of each training."""
-
     def __init__(self):
         self.num_begun = 0
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **has):
-        """Note them."""
         self.num_begun += 1
         noted = {"begun": self.num_begun, "rate": optimizer.defaults["lr"]}
         SEEN.append(noted | {"layers": len(model.layers) - 1, "args": copy.copy(args)})
@@ -251,14 +238,11 @@ def test_train_refuses_a_trainer_that_ends_before_the_largest_amount(tmp_path, a
 
 
 class WeightedTrainer(Trainer):
-    """The class weights of the documentation's example, and what else people keep there."""
-
     def __init__(self, *args, class_weights=None, **kwargs):
         super().__init__(*args, **kwargs)
         self.class_weights, self.batches = class_weights, []
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        """Return the weighted loss."""
         self.batches.append(len(inputs["labels"]))
         SEEN.append({"weights": self.class_weights.tolist(), "batches": len(self.batches)})
         outputs = model(**inputs)
@@ -267,8 +251,6 @@ class WeightedTrainer(Trainer):
 
 
 class Popping(WeightedTrainer):
-    """Its signature does not say what it takes."""
-
     def __init__(self, **kwargs):
         super().__init__(class_weights=torch.tensor(kwargs.pop("weights")), **kwargs)
 
@@ -326,10 +308,7 @@ def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_
 
 
 class Adjusted(Trainer):
-    """It adds a metric of all sets to those of each."""
-
     def evaluate(self, *args, **kwargs):
-        """Return the metrics with the new one."""
         metrics = super().evaluate(*args, **kwargs)
         return metrics | ({"eval_both": self.state.global_step} if {"eval_a_loss", "eval_b_loss"} <= {*metrics} else {})
 

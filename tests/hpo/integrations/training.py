@@ -19,5 +19,4 @@ def finished(objective, folder, state="state", **task):
 
 
 def equal(one, other):
-    """Return whether two models have the same weights."""
     return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)

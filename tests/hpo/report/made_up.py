@@ -32,7 +32,6 @@ TOY_SPACE = {
 
 
 def point(number):
-    """Return the point of a trial: all values in turns."""
     made = {"lr": 10.0 ** -(number % 6), "layers": 1 + number % 4, "optimizer": ["adamw", "sgd"][number % 2]}
     return made | ({"momentum": [0.0, 0.9][number // 2 % 2]} if number % 2 else {})
 
@@ -53,7 +52,6 @@ def trial(number, scores, at=None, direction="maximize", state=None, curve=(), s
 
 
 def scored(count, seed=0, folds=1, **changes):
-    """Return trials with scores from 0.5 to 0.9."""
     rng = random.Random(seed)
     return [trial(k, [rng.uniform(0.5, 0.9) for _ in range(folds)], **changes) for k in range(count)]
 

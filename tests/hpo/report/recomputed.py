@@ -91,7 +91,6 @@ def of_record(folder, number):
 
 
 def of_prediction(study):
-    """Costs and seconds by NumPy, summed over the folds of each trial."""
     outcomes = [[trial.user_attrs[f"fold_{k}"] for k in range(3)] for trial in study.trials]
     units = [sum(outcome["units"] for outcome in each) for each in outcomes]
     costs = np.log([trial.user_attrs["cost"] * done for trial, done in zip(study.trials, units, strict=True)])
@@ -102,7 +101,6 @@ def of_prediction(study):
 
 
 def of_test(folder, chosen_by):
-    """The winner and the default on the test part, against the score on fresh seeds that chose the winner."""
     test = json.loads((Path(folder) / "test.json").read_text())
     winner, default = test["metrics"]["score"], test["default"]["metrics"]["score"]
     against = {"default": default, "winner": winner, "gain": winner - default}

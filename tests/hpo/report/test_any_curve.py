@@ -13,7 +13,6 @@ from tests.studies import toy_config
 
 
 def diverges(task):
-    """As an honest training: it says so at every step, and then gives up."""
     for epoch in (1, 2, 3):
         yield {"epoch": epoch, "score": [0.5, math.nan, math.inf][epoch - 1], "loss": math.nan, "note": None}
     if task["config"]["toy"]["layers"] > 3:

@@ -37,7 +37,6 @@ ELSEWHERE = (
 
 
 def leaves(value, path=""):
-    """Yield path and value of every number and true/false in a tree."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from leaves(item, f"{path}.{key}" if path else key)
@@ -50,7 +49,6 @@ def leaves(value, path=""):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A random search over folds with failures and a default, whose test part was opened."""
     tree = toy_config("random", SPACE, trials=26, objective="toy_data:paced")
     path = tmp_path_factory.mktemp("runs") / "toy"
     tree |= {"split": tree["split"] | {"folds": 3}, "study": tree["study"] | {"finalists": 2, "seed": 1}}

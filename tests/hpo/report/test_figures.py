@@ -95,7 +95,6 @@ def test_equal_looking_choices_stay_apart_and_in_their_order():
 
 
 def traces(content, name):
-    """Return the traces of that name."""
     assert isinstance(content, Drawn), content
     return [trace for trace in content.figure.data if trace.name == name]
 

@@ -38,7 +38,6 @@ ONE_MATTERS = space_from_dict(
 
 
 def drawn_at_random(space, count, score, seed=0, direction="maximize"):
-    """Return trials of a random search; `score` is given a point and random numbers."""
     rng = default_rng(seed)
     points = [dict(space.draw(rng)) for _ in range(count)]
     return [trial(k, [score(point, rng)], at=point, direction=direction) for k, point in enumerate(points)]

@@ -16,7 +16,6 @@ from tests.studies import prepared, toy_config
 
 
 def note(study, trials, state="ended"):
-    """Return the note of a study with these trials, and its view."""
     view = view_of(StudyRun.of(study, memory_record(study.goal, study.layout, trials)), state)
     return study_note(view), view
 
@@ -47,7 +46,6 @@ def test_the_first_line_has_the_score_the_winner_and_how_to_reproduce_it(tmp_pat
 
 
 def rows(text):
-    """Return the numbers of the trials in the table, and the cells of its first row."""
     lines = [line for line in text.splitlines() if line.startswith("| [")]
     numbers = [int(line.partition("]")[0].removeprefix("| [")) for line in lines]
     return numbers, [cell.strip() for cell in lines[0].split("|")[2:-1]]
@@ -67,7 +65,6 @@ GOAL = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost":
 
 
 def several(tmp_path, numbers):
-    """Return the note of trials with these scores, sizes and costs, and its view."""
     tree = toy_config()
     study = prepared(tmp_path, tree | {"study": tree["study"] | GOAL | {"choose": "knee"}})
     outcomes = [Outcome(dict(zip(("score", "size", "cost"), each, strict=True))) for each in numbers]

@@ -46,7 +46,6 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Return report.json and the page of a study."""
     summary, _, page = reported(tmp_path_factory.mktemp("page") / "toy", toy_config("random", SPACE, 24))
     return summary, page
 

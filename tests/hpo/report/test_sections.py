@@ -41,7 +41,6 @@ def said(trials, winner=None, **summary):
 
 
 def many(*first):
-    """Return these trials and enough clearly worse ones."""
     return [*first, *(trial(100 + n, [0.1 + n / 1000]) for n in range(15))]
 
 
@@ -152,7 +151,6 @@ def test_what_the_rest_of_the_report_gives_reason_to_doubt(summary, words):
 
 
 def compared(now, before, direction="maximize", amount=None, gain=None, **of_default):
-    """Return the sentence on a winner and a default with these scores."""
     winner = {"number": 7, "score": now, "values": {"fold_0": now}, "amount": amount and 9}
     default = {"number": 0, "score": before, "values": {"fold_0": before}, "amount": amount, "state": "complete"}
     default |= of_default
@@ -175,18 +173,8 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
         (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
         (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
         # What is expected counts where that is known.
-        (
-            0.9,
-            0.8,
-            {"gain": (0.09, 0.0415, 0.1385)},
-            "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)",
-        ),
-        (
-            0.9,
-            0.8,
-            {"gain": (0.09, -0.01, 0.19)},
-            "(95 % -0.0100 to 0.1900, which may be chance) than the default",
-        ),
+        (0.9, 0.8, {"gain": (0.09, 0.0415, 0.1385)}, "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)"),
+        (0.9, 0.8, {"gain": (0.09, -0.01, 0.19)}, "(95 % -0.0100 to 0.1900, which may be chance) than the default"),
         (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "It is expected to be worse by 0.0100"),
     ],
 )
@@ -219,7 +207,6 @@ NOTE = "3 of 20 texts are cut"
 
 
 def of_data(name="texts", **data):
-    """Return a study of a function that describes 20 examples."""
     train = hpo.objective(describe_data=lambda _: hpo.Examples(20, name=name, **data))(lambda config: config["lr"])
     return found(train, name=name, trials=1, progress=True)
 

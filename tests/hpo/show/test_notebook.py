@@ -17,7 +17,6 @@ from tests.hpo.commands.searched import HERE, found
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """Return a study of 12 trials."""
     folder = tmp_path_factory.mktemp("notebook")
     with contextlib.chdir(folder):
         space = {"x": (0.0, 1.0), "y": (0.0, 1.0)}

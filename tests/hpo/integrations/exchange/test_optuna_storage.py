@@ -29,8 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalW
 
 @pytest.fixture
 def toy():
-    """Put a finished study with failures into runs/toy and return its rows."""
-
     def train(config):
         return {"relu": 1.0, "gelu": 2.0}[config["act"]] / config["lr"]
 
@@ -123,7 +121,6 @@ def test_a_search_by_amounts_is_exported_as_a_pruner_of_optuna_would_have_left_i
 
 
 def elsewhere():
-    """Return a study made without us: one trial of each kind."""
     sampler = optuna.samplers.RandomSampler(seed=1)
     study = optuna.create_study(storage="sqlite:///old.db", study_name="old", direction="maximize", sampler=sampler)
     for number in range(6):

@@ -14,8 +14,6 @@ from tests.studies import rows
 
 
 class Bomb:
-    """Leaves a file behind where it is unpickled."""
-
     def __reduce__(self):
         return os.mkdir, ("exploded",)
 

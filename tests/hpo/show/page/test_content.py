@@ -35,7 +35,6 @@ def copied(ended, tmp_path):
 
 
 def parts_of(folder):
-    """Return all parts of a study's page, until nothing more comes."""
     content, parts = StudyContent(folder), {}
     while not content.is_over:
         parts |= dict(content.refresh())

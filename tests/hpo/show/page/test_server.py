@@ -78,7 +78,6 @@ def test_nothing_is_written_and_no_name_or_link_leads_out_of_the_folder(client, 
 
 
 def events(client, address):
-    """Return the events of a page, which end by themselves where nothing more comes."""
     lines = client.get(address).text.split("\n")
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
