@@ -46,7 +46,6 @@ def test_a_report_draws_every_figure_without_a_network_a_click_finds_its_row_and
     browser.wait(lambda: browser.evaluate(drawn) == wanted, f"all of {wanted}")
     assert len(wanted) >= 7
     assert browser.evaluate("faults") == []
-
     click = "emit('plotly_click', {points: [{data: {}, customdata: 7}]})"
     browser.evaluate(f"document.getElementById('best-so-far').{click}")
     assert browser.evaluate("document.querySelector('tr:target').id") == "trial-7"
@@ -76,13 +75,11 @@ def test_a_live_page_follows_a_search_to_its_end(browser, tmp_path):
         browser.wait(lambda: browser.evaluate(DRAWN) == before, "the trials so far")
         assert_it_fits_on_a_phone(browser)
         browser.evaluate("window.kept = true")
-
         number = record.open_trial(12, Proposal(record.trials()[0].point)).number
         point, curve = {"epoch": 2.0, "score": -8.0}, [(1.0, -9.0), (2.0, -8.0)]
         write_running(folder, [RunningTask(trial=number, task=0, worker=0, started=1.0, point=point, curve=curve)])
         browser.wait_for("trial 12", "epoch 2, score -8")
         browser.wait(lambda: browser.evaluate(CURVES) == [[-9.0, -8.0]], "the curve of the running training")
-
         ended = Outcome({"score": 9.0}, curve=[{"epoch": 1, "score": 9.0}], started=1.0, worker=1)
         record.add_outcome(number, 0, ended)
         write_running(folder, [])

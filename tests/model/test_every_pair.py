@@ -118,7 +118,6 @@ def test_the_whole_network_is_that_of_gehring_et_al(settings):
     for block in network.encoder.blocks:
         x = (x + convolved(block, x, reach // 2)) * half
     z = network.encoder.leave(x)
-
     g = embedded(network.target_embedding, target[1])
     x = network.decoder.enter(g)
     for block, attention in zip(network.decoder.blocks, network.decoder.attention, strict=True):

@@ -131,11 +131,8 @@ def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_character
     config = parse(small("language_modelling", data__min_count=2))
     task = LanguageModelling.from_dict(LanguageModelling.learn(config, [{"text": "aaabbbcd"}], [0]).to_dict())
     encoded = task.encode([{"text": "acdÄ"}])
-
-    def uniform(tokens):
-        return torch.zeros(*tokens.shape, 6)
-
-    metrics = task.metrics(encoded, [task.measure(uniform, encoded, torch.arange(len(encoded)), torch.device("cpu"))])
+    given = (lambda tokens: torch.zeros(*tokens.shape, 6)), encoded, torch.arange(len(encoded)), torch.device("cpu")
+    metrics = task.metrics(encoded, [task.measure(*given)])
     expected = 3 * math.log2(6) + 2 + 2 + (1 + math.log2(0x110000 - 0x800))
     assert (metrics["loss"], metrics["perplexity"]) == pytest.approx((math.log(6), 6))
     assert metrics["bits_per_character"] == pytest.approx(expected / 3)

@@ -104,18 +104,15 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
 
 
 SAVING = """
-import resource, sys, torch
-from pathlib import Path
-from model.training.progress import Progress, Resumable
-from model.training.randomness import Randomness
-
+import pathlib, resource, sys, torch
+from model.training import progress, randomness
 network = torch.nn.Linear(5000, 5000)
 optimizer = torch.optim.AdamW(network.parameters(), fused=True)
 network(torch.ones(1, 5000)).sum().backward()
 optimizer.step()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-given = torch.amp.GradScaler("cpu", enabled=False), Randomness(0, torch.device("cpu"))
-Resumable(Path(sys.argv[1]), {}, 10.0).save(Progress(), network, [optimizer], *given, None)
+given = torch.amp.GradScaler("cpu", enabled=False), randomness.Randomness(0, torch.device("cpu")), None
+progress.Resumable(pathlib.Path(sys.argv[1]), {}, 10.0).save(progress.Progress(), network, [optimizer], *given)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / before)
 """
 

@@ -69,7 +69,6 @@ def test_encoder_and_decoder_equal_torchs_with_the_same_weights(is_first, nonlin
     source, mask = torch.randn(4, 7, 16), torch.arange(7) < torch.tensor([[7], [3], [5], [1]])
     expected = theirs(source, src_key_padding_mask=~mask)
     torch.testing.assert_close(ours(source, mask)[mask], expected[mask], rtol=1e-4, atol=1e-5)
-
     ours, x = stack("generated", **settings), torch.randn(4, 5, 16)
     layer = nn.TransformerDecoderLayer(*given, batch_first=True, norm_first=is_first)
     theirs = nn.TransformerDecoder(layer, 3, nn.LayerNorm(16) if is_first else None)

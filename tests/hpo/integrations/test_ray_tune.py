@@ -77,15 +77,12 @@ async def with_reports(config, trial):
     return config["lr"]
 
 
-def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook():
+def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook_and_is_stopped_at_a_report():
     async def cell():
         return found(with_reports, space=LR, trials=2)
 
     study = asyncio.run(cell())
     assert study.best.score == max(study.trials["lr"])
-
-
-def test_a_coroutine_is_stopped_at_a_report():
     settings = {"study.stop_rule": "median", "study.lanes": 1}
     assert set(found(with_reports, space=LR, trials=12, settings=settings).trials["state"]) == {"complete", "stopped"}
 

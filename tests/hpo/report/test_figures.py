@@ -40,10 +40,10 @@ NARROW = Goal({"score": "maximize", "x": "minimize"}, (Limit("x", -1.0),))
 LIMITED = Goal({"score": "maximize"}, (Limit("y", 0.5), Limit("score", 0.95)))
 
 
-def odd_point(k):
-    return {HOSTILE: ODD.dimensions[0].values[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2}
-
-
+ODD_POINTS = [
+    {HOSTILE: ODD.dimensions[0].values[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2}
+    for k in range(30)
+]
 CASES = {
     "nothing yet": subject([]),
     "all failed": subject([trial(k, [None, 0.5]) for k in range(12)]),
@@ -53,7 +53,7 @@ CASES = {
     "conditional": subject(scored(25)),
     "stopped": subject([*scored(12, folds=2), trial(12, [0.3], state="stopped"), trial(13, [None, 0.2])]),
     "only shorter than the winner": subject([trial(k, [k / 20], amount=1 + (k == 3)) for k in range(12)]),
-    "odd choices": subject([trial(k, [math.sin(k)], at=odd_point(k)) for k in range(30)], space=ODD),
+    "odd choices": subject([trial(k, [math.sin(k)], at=point) for k, point in enumerate(ODD_POINTS)], space=ODD),
     "several metrics": subject(of_several(30, SEVERAL, folds=2), goal=SEVERAL, layout=TaskLayout(2)),
     "none within the limits": subject(of_several(12, NARROW), goal=NARROW),
     "one metric and a limit": subject(of_several(12, LIMITED), goal=LIMITED),

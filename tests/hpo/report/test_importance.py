@@ -127,16 +127,11 @@ def test_what_each_hyperparameter_adds_is_found_in_the_units_of_the_metric(direc
     assert found == shapley_values(SPACE, trials, default, winner)
 
 
-def test_the_parts_sum_to_the_gain_where_both_ends_were_tried():
+def test_the_parts_of_what_differs_sum_to_the_gain_and_what_cannot_be_said_is_not():
     trials = made("maximize", 40)
-    default, winner = trials[0], max(trials, key=lambda t: t.score)
-    found = shapley_values(SPACE, trials, default.point, winner)
-    assert sum(part.gain for part in found.values()) == pytest.approx(winner.score - default.score)
-
-
-def test_only_what_differs_takes_part_and_what_cannot_be_said_is_not():
-    trials = made("maximize", 40)
-    winner = trials[0]
+    winner, best = trials[0], max(trials, key=lambda t: t.score)
+    found = shapley_values(SPACE, trials, winner.point, best)
+    assert sum(part.gain for part in found.values()) == pytest.approx(best.score - winner.score)
     default = winner.point | {"layers": 5 - winner.point["layers"]}
     assert set(shapley_values(SPACE, trials, default, winner)) == {"layers"}
     for those, default, words in (

@@ -34,9 +34,7 @@ def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
     idle, caption = describe_cost(drawn)["idle_share"], draw_timeline(drawn).caption
     assert idle > 0.7
     assert f"(4 requested, 1 at once) from first start to last end, without pauses: {idle:.1%}" in caption
-
-
-def test_trainings_of_no_time_leave_no_worker_idle():
+    # Trainings of no time leave no worker idle.
     cost = describe_cost(subject([trial(0, [0.5], seconds=0.0)]))
     assert (cost["wall_seconds"], cost["idle_share"], cost["overhead_share"]) == (0.0, 0.0, 0.0)
     assert "Idle share of the workers: 0%" in next(read_cost({"cost": cost})).text

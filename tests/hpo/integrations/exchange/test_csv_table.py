@@ -34,10 +34,8 @@ def learned(space, metric="score", direction="maximize"):
 
 
 def test_our_own_table_comes_back(capsys):
-    def train(config):
-        return {"relu": 1.0, "gelu": 2.0}[config["act"]] / config["lr"]
-
-    found(train, space={"lr": [0.1, 0.2], "act": ["relu", "gelu", "tanh"]}, trials=6, name="own")
+    space = {"lr": [0.1, 0.2], "act": ["relu", "gelu", "tanh"]}
+    found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=6, name="own")
     assert "6 trials, 2 failed" in hpo(capsys, "import", "back", "--csv", "runs/own/trials.csv")[1]
     ours, back = rows(Path("runs/own/trials.csv")), rows(Path("runs/back/trials.csv"))
     for key in ("state", "score", "lr", "act"):
@@ -63,9 +61,10 @@ def test_the_table_of_optuna():
     assert table.num_unfinished == 1
 
 
-def test_the_table_of_ray():
+def test_the_table_of_ray_and_one_with_columns_without_a_name_and_blanks_around_names():
     table = read("loss,trial_id,config/lr,config/model/layers\n0.5,a,0.1,2\n", "loss")
     assert [(dict(a.point), a.score) for a in table.attempts] == [({"lr": "0.1", "model.layers": "2"}, 0.5)]
+    assert read("x, opt ,score,,\n1, adam,2,,\n").attempts[0].point == {"x": "1", "opt": "adam"}
 
 
 def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts(capsys):
@@ -120,21 +119,14 @@ def test_a_table_that_is_not_there_and_a_column_twice_in_one_of_trials_are_named
         read_rows(Path("trials.csv"), ["state"])
 
 
-def test_columns_without_a_name_may_be_several_and_blanks_around_a_name_are_left_out():
-    assert read("x, opt ,score,,\n1, adam,2,,\n").attempts[0].point == {"x": "1", "opt": "adam"}
-
-
-def test_hyperparameters_and_metrics_get_the_names_of_the_new_study(capsys):
-    imported(capsys, "lr,loss\n0.1,0.5\n", "--metric", "loss", "--rename", "lr=training.lr, loss=error")
-    assert learned({"training.lr": [0.1, 0.2]}, "error", "minimize") == [({"training.lr": 0.1}, 0.5)]
-
-
-def test_names_that_do_not_fit_are_refused(capsys):
+def test_hyperparameters_and_metrics_get_the_names_of_the_new_study_and_those_that_do_not_fit_are_refused(capsys):
     Path("old.csv").write_text("lr,layers,score\n0.1,2,0.5\n")
     given = {"layer=x": "did you mean 'layers'?", "lr=layers": "would be called 'layers'", "lr": "must be OLD=NEW"}
     for names, message in given.items():
         assert message in refused(capsys, "import", "new", "--csv", "old.csv", "--rename", names)
     assert not Path("runs").exists()
+    imported(capsys, "lr,loss\n0.1,0.5\n", "--metric", "loss", "--rename", "lr=training.lr, loss=error")
+    assert learned({"training.lr": [0.1, 0.2]}, "error", "minimize") == [({"training.lr": 0.1}, 0.5)]
 
 
 def test_scores_of_another_metric_or_direction_are_refused(capsys):

@@ -29,10 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalW
 
 @pytest.fixture
 def toy():
-    def train(config):
-        return {"relu": 1.0, "gelu": 2.0}[config["act"]] / config["lr"]
-
-    found(train, space={"lr": [0.1, 0.2, 0.3], "act": ["relu", "gelu", "tanh"]}, trials=9, name="toy")
+    space = {"lr": [0.1, 0.2, 0.3], "act": ["relu", "gelu", "tanh"]}
+    found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=9, name="toy")
     return rows(Path("runs/toy/trials.csv"))
 
 

@@ -30,15 +30,6 @@ def write_trial(number, params, results=(), error=None):
     return folder
 
 
-def write_states(**states):
-    trials = [
-        [json.dumps({"relative_logdir": f"train_{int(name[1:]):05}", "status": status}), "{}"]
-        for name, status in states.items()
-    ]
-    Path("sweep/experiment_state-2026.json").write_text(json.dumps({"trial_data": trials}))
-    Path("sweep/tuner.pkl").write_bytes(pickle.dumps(Bomb()))
-
-
 def test_how_each_trial_ended(capsys):
     result = {"loss": 0.5, "nested": {"acc": 0.25}, "done": False, "time_total_s": 2.0}
     write_trial(0, {"lr": 0.1, "model": {"layers": 2}}, [result | {"loss": 0.9}, result, {"time_total_s": 5.0}])
@@ -48,10 +39,13 @@ def test_how_each_trial_ended(capsys):
     write_trial(4, {"lr": 0.5}, [result | {"loss": float("nan")}])
     write_trial(5, {"lr": 0.6, "sizes": [1, 2]}, [{"done": True}])
     write_trial(6, {"lr": 0.7}, [result], error="a first try that failed")
-    write_states(t0="TERMINATED", t1="ERROR", t2="RUNNING", t3="RUNNING", t4="TERMINATED", t6="TERMINATED")
+    states = {0: "TERMINATED", 1: "ERROR", 2: "RUNNING", 3: "RUNNING", 4: "TERMINATED", 6: "TERMINATED"}
+    trials = [{"relative_logdir": f"train_{number:05}", "status": status} for number, status in states.items()]
+    saved = json.dumps({"trial_data": [[json.dumps(each), "{}"] for each in trials]})
+    Path("sweep/experiment_state-2026.json").write_text(saved)
+    Path("sweep/tuner.pkl").write_bytes(pickle.dumps(Bomb()))
     half = Path("sweep/train_00003/result.json")
     half.write_bytes(half.read_bytes() + '{"loss": 0.25, "name": "größe'.encode()[:-3])
-
     code, out, _ = hpo(capsys, "import", "sweep", "--ray", "sweep", "--metric", "loss", "--direction", "minimize")
     assert (code, "6 trials, 3 failed, 1 unfinished left out" in out) == (0, True)
     # A choice that is a mapping in some trials alone, too.
