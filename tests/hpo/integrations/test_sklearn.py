@@ -178,13 +178,3 @@ def test_a_list_of_grids():
             assert search.cv_results_[f"param_{name}"].mask[place] == (name not in grid)
     assert len({type(params["clf"]) for params in search.cv_results_["params"]}) >= 2
     assert search.best_params_ in search.cv_results_["params"]
-
-
-def test_a_list_of_grids_is_searched_whole_by_grid():
-    grids = [{"kernel": ["linear"], "C": [1, 10]}, {"kernel": ["rbf"], "C": [1, 10], "gamma": [0.1, 1.0]}, {}]
-    search = HpoSearchCV(SVC(), grids, trials=50, strategy=ORDERED, cv=2).fit(*IRIS)
-    assert search.cv_results_["params"] == [
-        *({"kernel": "linear", "C": c} for c in (1, 10)),
-        *({"kernel": "rbf", "C": c, "gamma": gamma} for c in (1, 10) for gamma in (0.1, 1.0)),
-        {},
-    ]
