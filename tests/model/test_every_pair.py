@@ -200,14 +200,11 @@ def test_a_step_of_a_search_waits_for_the_device_once_at_most(monkeypatch, famil
 @pytest.mark.parametrize(
     ("settings", "shares"),
     [
-        (Sampling(), [0.2, 0.5, 0.3]),
+        *((Sampling(**each), [0.2, 0.5, 0.3]) for each in ({}, {"top_k": 99}, {"top_p": 1.0})),
         (Sampling(temperature=0.5), [4 / 38, 25 / 38, 9 / 38]),
         *((Sampling(temperature=temperature), [0, 1, 0]) for temperature in (0, 1e-9)),
-        *((Sampling(**{name: value}), [0.2, 0.5, 0.3]) for name, value in (("top_k", 99), ("top_p", 1.0))),
-        (Sampling(top_k=2), [0, 5 / 8, 3 / 8]),
-        (Sampling(top_p=0.4), [0, 1, 0]),
-        (Sampling(top_p=0.6), [0, 5 / 8, 3 / 8]),
-        (Sampling(top_k=2, top_p=0.6), [0, 1, 0]),
+        *((Sampling(**each), [0, 5 / 8, 3 / 8]) for each in ({"top_k": 2}, {"top_p": 0.6})),
+        *((Sampling(**each), [0, 1, 0]) for each in ({"top_p": 0.4}, {"top_k": 2, "top_p": 0.6})),
     ],
 )
 def test_tokens_are_drawn_as_often_as_they_are_likely(settings, shares):

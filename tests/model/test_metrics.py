@@ -68,12 +68,8 @@ def scores(predicted, references, metrics=None, texts=None, **data):
 @pytest.mark.parametrize(
     ("lowercase", "metrics"),
     [
-        (False, {}),
-        (True, {}),
-        (False, {"lowercase": True}),
-        (True, {"lowercase": True, "bleu_tokenize": "intl"}),
-        (False, {"bleu_tokenize": "zh"}),
-        (False, {"bleu_tokenize": "char"}),
+        *((False, each) for each in ({}, {"lowercase": True}, {"bleu_tokenize": "zh"}, {"bleu_tokenize": "char"})),
+        *((True, each) for each in ({}, {"lowercase": True, "bleu_tokenize": "intl"})),
     ],
 )
 @settings(max_examples=15)
@@ -144,11 +140,9 @@ def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_character
     [
         ("language_modelling", {"min_count": 2}, {"loss", "perplexity"}),
         ("language_modelling", {"tokens": "words"}, {"loss", "perplexity", "bits_per_character", "bits_per_byte"}),
-        ("language_modelling", {"context": 9}, set()),
-        ("translation", {"max_size": 9}, {"loss"}),
-        ("translation", {"max_length": 9}, {"loss"}),
+        *(("translation", {key: 9}, {"loss"}) for key in ("max_size", "max_length")),
+        *((data, {key: 9}, set()) for data, key in (("language_modelling", "context"), ("tagging", "min_count"))),
         ("translation", {"beam_size": 9}, set()),
-        ("tagging", {"min_count": 9}, set()),
     ],
 )
 def test_metrics_say_which_settings_change_what_they_are_counted_in(data, given, names):
