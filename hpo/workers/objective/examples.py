@@ -55,13 +55,9 @@ class Examples:
 
     def part(self, name: str) -> Indices:
         """Return the indices of a predefined split; empty if the data has no such split."""
-        start = 0
-        for part in ("train", "validation", "test"):
-            length = (self.parts or {}).get(part, 0)
-            if part == name:
-                return tuple(range(start, start + length))
-            start += length
-        raise ValueError(f"no such part: {name}")
+        parts, order = self.parts or {}, ("train", "validation", "test")
+        start = sum(parts.get(part, 0) for part in order[: order.index(name)])
+        return tuple(range(start, start + parts.get(name, 0)))
 
     @property
     def compared_by(self) -> str:

@@ -219,17 +219,15 @@ def outcome_of(messages: Iterable[Message], show: Callable[[Message], None] | No
 
     Raises:
         MachineError: the machine could not run the task.
-        RuntimeError: the messages end without an outcome.
     """
-    for message in messages:
-        if "outcome" in message:
-            outcome: Outcome = message["outcome"]
-            return outcome
+    iterator = iter(messages)
+    while "outcome" not in (message := next(iterator)):
         if "machine_fault" in message:
             raise MachineError(message["machine_fault"])
         if show is not None:
             show(message)
-    raise RuntimeError("a task ended without an outcome")
+    outcome: Outcome = message["outcome"]
+    return outcome
 
 
 def _is_pruned(error: BaseException) -> bool:

@@ -4,9 +4,11 @@ import contextlib
 import functools
 import importlib
 import inspect
+import pickle
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,13 @@ import pytest
 from hpo.engine import loop
 from hpo.engine.strategies import STRATEGIES
 from hpo.engine.strategies.random import RandomSearch
+from hpo.errors import HpoError
 from hpo.study.basis.source_code import describe_code
 from hpo.study.opening import code_of
 from hpo.workers.dispatch.process.child import Child
+from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import origin_of
 from hpo.workers.objective.pickled_function import PickledFunction
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import digests_of
@@ -58,9 +63,9 @@ def wrapped(value):
     return wrapper
 
 
-def typed(text):
+def typed(text, name="__main__"):
     """Return a function of a prompt, of `python -c` or of `exec`, which has no source."""
-    variables = {"__name__": "__main__"}
+    variables = {"__name__": name} if name else {}
     exec(text, variables)
     return variables["score"]
 
@@ -81,15 +86,32 @@ MAKERS = {
     "wrapper": wrapped,
     "attribute": with_member,
     "method": with_method,
+    "method of another": lambda value: with_member((using, wrapped)[value - 1]),
+    "cached method": lambda value: with_member(functools.cache(lambda self: value)),
     "static method": lambda value: with_member(staticmethod(lambda: value)),
     "class method": lambda value: with_member(classmethod(functools.lru_cache(lambda cls: value))),
+    "partial method": lambda value: with_member(functools.partialmethod(using, value)),
     "cached property": lambda value: with_member(functools.cached_property(lambda self: value)),
     "property": lambda value: with_member(property(lambda self: value)),
+    "setter": lambda value: with_member(property(using, lambda self, x: value)),
+    "deleter": lambda value: with_member(property(using, using, lambda self: value)),
     "typed": lambda value: typed(SCORE.format(value)),
+    "typed for no module": lambda value: typed(SCORE.format(value), None),
+    "typed for a missing module": lambda value: typed(SCORE.format(value), "none"),
     "typed name": lambda value: typed(f"def score(config): return config.{'count' if value == 1 else 'index'}"),
-    "typed method": lambda value: typed(f"class A:\n    def by(self): return {value}\ndef score(config): return A()"),
+    "value of a new module": lambda value: new_module(f"by = {value}"),
     "function of a new module": lambda value: new_module(f"def by(): return {value}"),
 }
+BY = "    def by(self): return VALUE\na = A(1)\ndef score(config): return a.by()"
+TYPED = {
+    "attribute": "class A:\n    by = VALUE\ndef score(config): return A.by",
+    "method": f"class A:\n    def __init__(self, x): ...\n{BY}",
+    "metaclass": "class B(type):\n    by = VALUE\nclass A(metaclass=B): ...\ndef score(config): return A.by",
+    "slots": "class A:\n    __slots__ = ('x',)\na = A()\na.x = VALUE\ndef score(config): return a",
+    "named tuple": f"from typing import NamedTuple\nclass A(NamedTuple):\n    x: int\n{BY}",
+    "whole number": f"from enum import IntEnum\nclass A(IntEnum):\n    ONE = 1\n{BY}",
+}
+MAKERS |= {f"typed {kind}": lambda value, kind=kind: typed(TYPED[kind].replace("VALUE", str(value))) for kind in TYPED}
 
 
 def key(function):
@@ -101,6 +123,24 @@ def test_a_function_is_another_when_anything_that_it_uses_is(made):
     assert key(MAKERS[made](1)) == key(MAKERS[made](1)) != key(MAKERS[made](2))
 
 
+ODD = "class A:\n    def __reduce__(self): raise ValueError('no copy of it')\na = A()\ndef score(config): return a"
+
+
+def test_a_function_that_cannot_be_sent_or_read_or_loaded_is_named(tmp_path):
+    given, odd = PickledFunction.of(lambda config: 1.0, "train"), typed(ODD)
+    for call, words in (
+        (lambda: PickledFunction.of(odd, "train"), "'train' cannot be sent to workers: no copy of it"),
+        (lambda: PickledFunction.read(tmp_path / "gone.pkl"), r"gone\.pkl cannot be read; restore the file"),
+        (
+            lambda: replace(given, python="3.1").load(),
+            r"pickled by Python 3\.1 and must .* same version, given Python 3",
+        ),
+        (lambda: replace(given, data=b"x").load(), "'train' cannot be loaded here: UnpicklingError"),
+    ):
+        with pytest.raises(HpoError, match=words):
+            call()
+
+
 def test_lambdas_on_one_line_are_known_by_their_own_texts():
     first = {"é": lambda c: c["x"] ** 2, "neg": lambda c: -c["x"]}
     second = {"é": lambda c: c["x"] ** 2, "neg": lambda c: -2 * c["x"]}
@@ -110,22 +150,17 @@ def test_lambdas_on_one_line_are_known_by_their_own_texts():
 SCRIPT = """
 import dataclasses, functools
 from hpo.workers.objective.pickled_function import PickledFunction
-
 BASE = 2
-
 @functools.lru_cache(maxsize=7)
 def power(n):
     return 1 if n == 0 else BASE * power(n - 1)
-
 @dataclasses.dataclass
 class Scale:
     size: int = 3
     names = {'a', 'b', 'c'}
-
     @functools.cached_property
     def by(self):
         return power(self.size)
-
 exec('def among(x): return x in {"a", "b", "c", "d"}')
 pickled = PickledFunction.of(lambda config: (Scale().by, power.cache_parameters()['maxsize'], among('a')), 'given')
 print(pickled.digest)
@@ -134,10 +169,8 @@ open('pickled', 'wb').write(pickled.data)
 
 
 def test_a_function_has_the_same_hash_in_every_process_and_all_that_it_uses_goes_there():
-    """Functions that call themselves under a cache, and classes, too."""
     Path("script.py").write_text(SCRIPT)
-    calls = "import pickle; print(pickle.load(open('pickled', 'rb'))({}))"
-    outputs = []
+    calls, outputs = "import pickle; print(pickle.load(open('pickled', 'rb'))({}))", []
     for seed, words in enumerate((["script.py"], ["-c", calls], ["script.py"])):
         own = environment() | {"PYTHONHASHSEED": str(seed)}
         done = subprocess.run([sys.executable, *words], env=own, capture_output=True, text=True, check=True)
@@ -146,16 +179,18 @@ def test_a_function_has_the_same_hash_in_every_process_and_all_that_it_uses_goes
     assert (called, again) == ("(8, 7, True)\n", first)
 
 
+def test_a_cached_function_that_a_worker_imports_is_not_copied():
+    assert pickle.loads(dumps(origin_of)) is origin_of
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Return the working directory; modules are imported from it, and forgotten afterwards."""
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
     forget(tmp_path)
 
 
 def forget(folder):
-    """Let the next import of the folder's modules read their files again."""
     for name, module in [*sys.modules.items()]:
         if str(getattr(module, "__file__", None)).startswith(str(folder)):
             del sys.modules[name]
@@ -197,7 +232,6 @@ def test_a_strategy_of_the_users_own_counts_with_the_modules_that_it_imports(her
 
 
 def test_a_package_next_to_an_objective_counts_and_files_that_cannot_be_read_do_no_harm(here):
-    """A link that leads nowhere, and a module of another Python."""
     train = "import helpers.inner\ntry:\n    import old\nexcept SyntaxError:\n    old = None\n"
     write(here, {"helpers/inner.py": "from math import pi as A\n", "old.py": "print 'hello'\n", "trainer.py": train})
     (here / "helpers/.#inner.py").symlink_to("nobody@nowhere.1")
@@ -228,7 +262,6 @@ TRAIN = "import beside_ours\ndef run(config):\n    import late_ours\n    return 
 
 @pytest.fixture
 def payload(here):
-    """A task of a module in the working directory, with the code as it is now."""
     write(here, {"train_ours.py": TRAIN, "beside_ours.py": "A = 1.0\n", "late_ours.py": "B = 1.0\n"})
     return Payload("train_ours:run(config)", {}, "score", code=digests_of("train_ours"))
 
@@ -262,7 +295,6 @@ def test_each_process_compares_once_what_it_imports(payload):
 # it has compiled.
 @pytest.mark.parametrize("text", ["B = 20.0\n", "B = nothing\n", "B = \n", None])
 def test_a_module_that_a_training_imports_late_is_compared_too(payload, text):
-    """Whether it can be imported or not: no trial has failed."""
     late = Path("late_ours.py")
     late.unlink()
     if text is not None:
@@ -270,6 +302,12 @@ def test_a_module_that_a_training_imports_late_is_compared_too(payload, text):
         assert trained(payload) == changed("late_ours.py")
     late.write_text("B = 1.0\n")
     assert trained(payload) == {"score": 2.0}
+
+
+def test_a_file_that_is_as_before_again_after_its_import_has_changed(payload):
+    beside, before = Path("beside_ours.py"), "A = 1.0\n"
+    beside.write_text(f"A = 2.0\nwith open(__file__, 'w') as file:\n    file.write({before!r})\n")
+    assert (trained(payload), beside.read_text()) == (changed("beside_ours.py"), before)
 
 
 def test_the_modules_of_a_pickled_function_are_compared(here, payload):

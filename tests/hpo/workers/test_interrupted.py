@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hpo.errors import MachineError
 from hpo.workers.objective.objective import objective
 from hpo.workers.training.journal import Journal, state_of
 from hpo.workers.training.tasks import Payload
@@ -39,8 +40,7 @@ def goes_on(task):
         state.with_suffix(".new").replace(state)
 
     done = json.loads(state.read_text()) if state.exists() else 0
-    end = min(task["amount"] or config["epochs"], config["epochs"])
-    again = config["names"] == "again"
+    end, again = min(task["amount"] or config["epochs"], config["epochs"]), config["names"] == "again"
 
     def point(epoch):
         score = abs(epoch - 7) + 0.5 * (epoch % 2)
@@ -64,7 +64,6 @@ def goes_on(task):
 
 @objective(reports_again=True)
 def reports_again(task):
-    """Yield all of its steps again after an interruption, without their places."""
     return (yield from goes_on(task))
 
 
@@ -86,7 +85,8 @@ def outcome(folder, amounts, **changes):
 @pytest.mark.parametrize("moment", ["before it is saved", "before the report", "after the report", "at the end"])
 @pytest.mark.parametrize("names", ["epoch", "number", "from zero", "step", "again"])
 def test_a_training_that_dies_once_has_the_outcome_of_one_that_does_not(tmp_path, names, moment):
-    cases = ((True, 4, [None], 1), (False, 3, [3, 9], 2), (True, 9, [1, 3, 9], 3), (False, 2, [1, 3, 9], 1))
+    cases = [(True, 4, [None], 1), (False, 3, [3, 9], 2), (True, 9, [1, 3, 9], 3), (False, 2, [1, 3, 9], 1)]
+    cases += [(True, 1, [3, 9], 4)]
     for number, (saves_first, epoch, amounts, every) in enumerate(cases):
         config = {"names": names, "saves_first": saves_first, "every": every}
         undisturbed = outcome(tmp_path / f"{number}_one", amounts, **config)
@@ -121,8 +121,7 @@ def test_what_a_repeated_training_reports_otherwise_is_a_warning_and_does_not_co
 
 def test_without_a_state_a_training_starts_again(tmp_path):
     payload = Payload(f"{__name__}:stateless", {}, "score", "minimize", resume_dir=str(tmp_path / "there"))
-    expected = outcome_of(run_task(payload))
-    messages = run_task(payload)
+    expected, messages = outcome_of(run_task(payload)), run_task(payload)
     next(messages)
     messages.close()
     again = outcome_of(run_task(payload))
@@ -137,7 +136,20 @@ def test_a_line_that_was_cut_off_is_no_report(tmp_path):
     outcome(tmp_path, [None], epochs=3)
     path = tmp_path / "reports.jsonl"
     path.write_text(path.read_text() + '{"point": {"epo')
-    assert [entry.point["epoch"] for entry in Journal(tmp_path).entries] == [1, 2, 3]
+    journal = Journal(tmp_path)
+    assert ([entry.point["epoch"] for entry in journal.entries], journal.has_state) == ([1, 2, 3], True)
+    shutil.rmtree(tmp_path / "state")
+    assert not journal.has_state
+
+
+def test_a_group_of_processes_whose_state_may_be_newer_than_its_reports_is_repeated_from_its_beginning(tmp_path):
+    config = CONFIG | {"names": "number", "dies_at": ["before the report", 2]}
+    payload = Payload(f"{__name__}:goes_on", config, "score", "minimize", resume_dir=str(tmp_path))
+    with pytest.raises(Killed):
+        outcome_of(run_task(payload))
+    with pytest.raises(MachineError, match="the state was deleted; run `hpo resume` to repeat this training"):
+        outcome_of(run_task(replace(payload, processes=2)))
+    assert len(outcome_of(run_task(payload)).curve) == 9
 
 
 @pytest.mark.slow
@@ -150,5 +162,4 @@ def test_after_the_driver_is_killed_within_a_training_a_search_has_the_same_tria
     Path("deadly.json").write_text(json.dumps([1, 2]))
     assert command_apart(*words)[0] == -9
     assert not Path("deadly.json").exists()
-    assert command(capsys, "resume", "toy")[0] == 0
-    assert rows(Path("runs/toy/trials.csv")) == undisturbed
+    assert (command(capsys, "resume", "toy")[0], rows(Path("runs/toy/trials.csv"))) == (0, undisturbed)

@@ -49,39 +49,43 @@ def test_the_same_seed_gives_the_same_plan_and_another_one_another():
     assert make_plan(examples(), section()) != make_plan(examples(), section(seed=1))
 
 
+def test_a_fingerprint_does_not_depend_on_the_order():
+    assert examples().fingerprint([0, 1, 2]) == examples().fingerprint([2, 0, 1]) != examples().fingerprint([0, 1, 3])
+
+
 def test_predefined_splits_are_always_used():
     data = examples(parts={"train": 150, "validation": 20, "test": 30})
     plan = make_plan(data, section())
     assert (plan.kind, plan.folds[0].validation) == ("predefined", tuple(range(150, 170)))
     assert open_test_part(data, section()) == tuple(range(170, 200))
-    # Folds over train and validation leave the test split alone.
     assert make_plan(data, section(folds=5)).development == tuple(range(170))
-    # A predefined validation split stays whole when the test split is drawn.
     without_test = examples(parts={"train": 180, "validation": 20})
     assert make_plan(without_test, section()).folds[0].validation == tuple(range(180, 200))
     assert max(open_test_part(without_test, section())) < 180
 
 
-REFUSED = [
-    (examples(3, 1), section(folds=1, test_fraction=0.9, validation_fraction=0.05), "must have more than"),
-    (examples(labels=["rare"] + ["often"] * 199), section(folds=1), "stratify=false"),
-    (examples(labels=None, size=5, digests=None), section(folds=9), "number of examples"),
-]
-
-
-@pytest.mark.parametrize(("data", "settings", "words"), REFUSED)
-def test_too_few_examples_are_refused(data, settings, words):
+@pytest.mark.parametrize(("data", "settings", "words"), [
+    ({"size": 3, "classes": 1}, {"test_fraction": 0.9, "validation_fraction": 0.05}, "must have more than"),
+    ({"labels": ["rare"] + ["often"] * 199}, {}, "stratify=false"),
+    ({"labels": None, "size": 5, "digests": None}, {"folds": 9}, "number of examples"),
+    ({"groups": [0] * 200}, {}, "at least 2 groups to be split, given 1"),
+    ({"groups": [0, 1] * 100}, {"folds": 5}, r"split\.folds: must be at most the number of groups \(1\), given 5"),
+    ({"parts": {"train": 180, "validation": 20, "test": 0}}, {}, "the test split is empty"),
+    ({"parts": {"train": 9}}, {}, "must add up to 200, .* given {'train': 9}"),
+    ({"groups": [1, 2]}, {}, "groups must have 200 values, one per example, given 2"),
+    ({"size": 0}, {}, "at least one example, given none"),
+])  # fmt: skip
+def test_too_few_examples_or_what_contradicts_their_number_is_refused(data, settings, words):
+    settings = section(**{"folds": 1} | settings)
     with pytest.raises(DataError, match=words):
-        make_plan(data, settings)
+        make_plan(made := examples(**data), settings), open_test_part(made, settings)
 
 
 @pytest.mark.parametrize("folds", [1, 3])
 @pytest.mark.parametrize("is_copied", [True, False])
 def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_copied):
-    """No test index, no test file, no split seed; with a development copy no source file either."""
     files = {"path": None, "train": "planted-train", "validation": "planted-val", "test": "planted-test"}
-    config = config_from_dict(toy_config(data={"name": "toy", **files}))
-    data = examples(90, 3)
+    config, data = config_from_dict(toy_config(data={"name": "toy", **files})), examples(90, 3)
     plan, test = make_plan(data, section(folds=folds)), set(open_test_part(data, section(folds=folds)))
     places = {"data_dir": tmp_path / "data" if is_copied else None, "checkpoints_dir": tmp_path / "checkpoints"}
     builder = TaskBuilder(training=Training.of(config), plan=plan, layout=TaskLayout(folds), **places)

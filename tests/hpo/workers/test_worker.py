@@ -1,5 +1,6 @@
-"""What a task gives back: plain values for every dispatcher, and faults of the machine that are no outcomes."""
+"""What a task gives back: plain values for every dispatcher, the line of an error, and faults of the machine."""
 
+import decimal
 import errno
 import gc
 import inspect
@@ -8,6 +9,7 @@ import math
 import os
 import random
 import signal
+import socket
 import sys
 import time
 import warnings
@@ -18,14 +20,21 @@ import numpy as np
 import pytest
 import torch
 
-from hpo.errors import Interruption, MachineError
+from hpo.errors import HpoError, Interruption, MachineError
 from hpo.workers.dispatch.local import LocalDispatcher
+from hpo.workers.objective.objective import Objective
+from hpo.workers.objective.path import refuse_another
+from hpo.workers.objective.plain_function import RunningTrial, SuggestingTrial
+from hpo.workers.training.steps import Units
 from hpo.workers.training.tasks import Payload, Task
-from hpo.workers.training.worker import outcome_of, run_task
+from hpo.workers.training.worker import one_line, outcome_of, run_task
+
+TASK = Payload("a:b", {}, "score").task({"lr": 0.5})
+SCALED = Objective("toys:x", print, describe_scales=lambda *_: {"odd": 1})
+LINK_OUT = "_dir/latest: must not be a link out of the folder, given a link to "
 
 
 def calls(task):
-    """Train by the function in the configuration."""
     made = task["config"]["function"](task)
     return (yield from made) if inspect.isgenerator(made) else made
 
@@ -63,7 +72,8 @@ def ours():
 
 
 class Beyond(BaseException):
-    pass
+    def __str__(self):
+        return self.args[0] if isinstance(self.args[0], str) else sys.exit(9)
 
 
 def test_a_point_holds_numbers_and_what_is_none_is_a_gap():
@@ -97,35 +107,32 @@ def test_of_a_result_the_numbers_are_kept_and_the_others_named():
     assert 0 <= last["outcome"].seconds < 60
 
 
-PLACES = [
+@pytest.mark.parametrize(("points", "line"), [
     ([0.5], "ValueError: the objective must yield dicts of numbers, given 0.5"),
     ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, the epoch of the previous report, given 1"),
+    ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, the epoch of the previous report, given 2"),
     ([{"step": 2}, {"epoch": 3}], "given epochs after steps"),
+    ([{}, {"epoch": 3}], "given epochs after no epoch"),
     ([{"epoch": -1}], "report: epoch must be 0 or more, given -1"),
-]
-
-
-@pytest.mark.parametrize(("points", "line"), PLACES)
+])  # fmt: skip
 def test_points_are_dicts_and_their_places_rise_and_are_of_one_kind(points, line):
     assert line in outcome_of(run_task(yielding(*points))).error
 
 
-@pytest.mark.parametrize("same", [{"score": 0.1, "score ": 0.2}, {"score": 1, "a": {"b": 1}, "a/b": 2}])
+@pytest.mark.parametrize("same", [{"score ": 0.2}, {"a": {"b": 1}, "a/b": 2}, {"a\nb": 1, "a b": 2}])
 def test_values_of_one_name_are_refused_and_none_is_taken_for_the_other(same):
-    for task in (yielding(same), yielding(result=same)):
+    for task in (yielding({"score": 0.1} | same), yielding(result={"score": 0.1} | same)):
         outcome = outcome_of(run_task(task))
         assert outcome.metrics == {}
         assert "several values as '" in outcome.error
 
 
-LINES = [
+@pytest.mark.parametrize(("error", "name", "text"), [
     (Beyond("out"), "Beyond", "out"),
     (GeneratorExit("out"), "GeneratorExit", "out"),
     (KeyboardInterrupt("out"), "KeyboardInterrupt", "out"),
-]
-
-
-@pytest.mark.parametrize(("error", "name", "text"), LINES)
+    (Beyond(9), "Beyond", "(its text cannot be read: SystemExit)"),
+])  # fmt: skip
 def test_whatever_an_objective_raises_is_a_failure(ours, error, name, text):
     (last,) = run_task(raising(error))
     line = raising.__code__.co_firstlineno + 2
@@ -136,6 +143,18 @@ def test_whatever_an_objective_raises_is_a_failure(ours, error, name, text):
 def test_only_who_stops_this_process_interrupts_it(error):
     with pytest.raises(type(error)):
         list(run_task(raising(error)))
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: RunningTrial(TASK).note("a", 1.0), r"note\(\) was called after the end of the training"),
+    (lambda: SuggestingTrial(TASK).suggest_float("lr", 1, 2), r"'lr' must be between 1 and 2, .* space gives 0\.5"),
+    (lambda: Units().end(0.5), "'units' at the end of the training must be at least 1, given 0.5"),
+    (lambda: SCALED.scales_description({}, "width"), r"toys\.describe_scales must return the fields of .*: .*odd"),
+    (lambda: refuse_another(pytest, "working directory", "here"), "'pytest' must be imported from here, .* another"),
+])  # fmt: skip
+def test_what_a_training_or_its_objective_does_at_the_wrong_time_or_place_is_refused(call, words):
+    with pytest.raises((HpoError, ValueError, RuntimeError), match=words):
+        call()
 
 
 def test_where_a_training_goes_the_search_does_not_follow():
@@ -172,7 +191,6 @@ def test_random_numbers_begin_from_the_seed_of_the_task_unless_it_seeds_them_its
 
 def test_handlers_of_signals_and_the_umask_are_a_tasks_own_only_while_it_runs(ours):
     def changes(task):
-        """Report at each step what it found."""
         yield {"umask": os.umask(0), "ours": signal.getsignal(signal.SIGINT) is ours}
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         yield {"umask": 0}
@@ -204,6 +222,9 @@ STATES = {
     "torch's type": (lambda: torch.set_default_dtype(torch.float64), torch.get_default_dtype),
     "torch's gradients": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled),
     "errors of numpy": (lambda: np.seterr(all="ignore"), np.geterr),
+    "texts of numpy": (lambda: np.set_printoptions(precision=1), np.get_printoptions),
+    "decimal": (lambda: decimal.setcontext(decimal.Context(prec=5)), lambda: decimal.getcontext().prec),
+    "sockets": (lambda: socket.setdefaulttimeout(3), socket.getdefaulttimeout),
     "recursion": (lambda: sys.setrecursionlimit(5000), sys.getrecursionlimit),
     "garbage": (gc.disable, gc.isenabled),
     "time zone": (into_another_time_zone, lambda: time.localtime(0).tm_gmtoff),
@@ -219,22 +240,26 @@ def test_what_a_task_changes_of_its_process_is_put_back_at_its_end(state):
         change()
         return float(read() != before)
 
-    assert outcome_of(run_task(payload(train))).metrics == {"score": 1.0}
-    assert read() == before
+    assert (outcome_of(run_task(payload(train))).metrics, read()) == ({"score": 1.0}, before)
 
 
-def test_an_alarm_that_a_task_leaves_counts_only_while_it_runs():
-    def sets_an_alarm(task):
-        signal.alarm(100)
+@pytest.mark.parametrize("earlier", [0, 1000])
+@pytest.mark.parametrize("timer", [signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF])
+def test_an_alarm_that_a_task_leaves_counts_only_while_it_runs(request, timer, earlier):
+    def sets_a_timer(task):
+        signal.setitimer(timer, 100)
         yield {"score": 0.0}
-        yield {"score": float(90 < signal.getitimer(signal.ITIMER_REAL)[0] < 110)}
+        yield {"score": float(90 < signal.getitimer(timer)[0] < 110)}
         return 1.0
 
-    messages = []
-    for message in run_task(payload(sets_an_alarm)):
+    messages, is_replaced = [], earlier and timer == signal.ITIMER_REAL
+    request.addfinalizer(lambda: signal.alarm(0))
+    signal.alarm(earlier)
+    for message in run_task(payload(sets_a_timer)):
         messages.append(message)
-        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
-    assert [point["score"] for point in messages[-1]["outcome"].curve] == [0.0, 1.0]
+        assert is_replaced or signal.getitimer(timer)[0] == 0.0
+        assert round(signal.getitimer(signal.ITIMER_REAL)[0], -2) == earlier
+    assert [point["score"] for point in messages[-1]["outcome"].curve] == [0.0, float(not is_replaced)]
 
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
@@ -248,19 +273,16 @@ def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
         report.settled()
 
 
-LIMITS = [
+@pytest.mark.parametrize(("limits", "points", "score", "stopped"), [
     ([], 3, 0.9, None),
     ([(1, 0.2), (2, 0.4), (3, 0.9)], 3, 0.9, None),
+    ([(2, 0.3), (3, 0.9)], 3, 0.9, None),
+    ([(1, 0.3)], 1, 0.2, "at point 1 (0.2, median 0.3)"),
     ([(1, 0.2), (2, 0.5)], 2, 0.4, "at point 2 (0.4, median 0.5)"),
     ([(0.5, 0.9)], 1, 0.2, "at point 1 (0.2, median 0.9)"),
     ([(1.5, 0.9), (4, 0.1)], 3, 0.9, None),
-]
-
-
-@pytest.mark.parametrize(("limits", "points", "score", "stopped"), LIMITS)
-def test_a_training_that_falls_behind_its_limits_is_closed_where_it_does_unless_it_is_over(
-    tmp_path, limits, points, score, stopped
-):
+])  # fmt: skip
+def test_a_training_that_falls_behind_its_limits_is_closed_unless_it_is_over(tmp_path, limits, points, score, stopped):
     def rises(task):
         try:
             for place, score in enumerate((0.2, 0.4, 0.3), start=1):
@@ -285,15 +307,16 @@ def test_a_training_without_a_curve_that_takes_too_long_has_failed():
 
 
 # A link, where the training makes it, how many reports come first, and why it fails.
-LINKS = [
-    ("step_1", "in a step", 2, None),
-    ("/etc", "in a step", 1, "latest: must not be a link out of the folder, given a link to /etc;"),
-    ("../../x", "at the end", 2, "latest: must not be a link out of the folder, given a link to ../../x;"),
-]
-
-
 @pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
-@pytest.mark.parametrize(("target", "moment", "reports", "error"), LINKS)
+@pytest.mark.parametrize(("target", "moment", "reports", "error"), [
+    ("step_1", "in a step", 2, None),
+    ("gone", "in a step", 2, None),
+    ("/etc", "in a step", 1, f"{LINK_OUT}/etc;"),
+    ("/etc", "between two checks", 2, f"{LINK_OUT}/etc;"),
+    ("../../x", "at the end", 2, f"{LINK_OUT}../../x;"),
+    ("/etc", "when it is stopped", 2, f"{LINK_OUT}/etc;"),
+    ("/etc", "with an error", 2, "no memory"),
+])  # fmt: skip
 def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
     monkeypatch, tmp_path, kind, target, moment, reports, error
 ):
@@ -301,18 +324,51 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
         folder = Path(task[kind])
         (folder / "step_1").mkdir(parents=True)
         yield {"epoch": 1, "score": 1.0}
-        if moment == "in a step":
+        if moment in ("in a step", "between two checks"):
             (folder / "latest").symlink_to(target)
-        yield {"epoch": 2, "score": 0.5}
-        if moment == "at the end":
-            (folder / "latest").symlink_to(target)
+        try:
+            yield {"epoch": 2, "score": 0.5}
+        finally:
+            if moment not in ("in a step", "between two checks"):
+                (folder / "latest").symlink_to(target)
+        if moment == "with an error":
+            raise RuntimeError("no memory")
         return {"score": 1.0}
 
-    monkeypatch.setattr("hpo.workers.training.worker.BETWEEN_CHECKS", (0.0, 0.0))
-    folder = tmp_path / "there"
-    *points, end = run_task(payload(train, **{kind: str(folder)}))
+    if moment != "between two checks":
+        monkeypatch.setattr("hpo.workers.training.worker.BETWEEN_CHECKS", (0.0, 0.0))
+    folder, limits = tmp_path / "there", [(2, 2.0)] if moment == "when it is stopped" else []
+    *points, end = run_task(payload(train, limits=limits, **{kind: str(folder)}))
     found = end["outcome"].error
-    assert found is None if error is None else f"{kind}/{error}" in found
+    assert found is None if error is None else error in found
+    assert found is None or end["outcome"].stopped is None
     assert len(points) == reports
     inside = folder / "state" if kind == "resume_dir" else folder
     assert all(link.resolve().is_relative_to(folder) for link in inside.iterdir())
+
+
+def line_of(run, **secrets):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 -- whatever it is
+        run()
+    return one_line(caught.value, secrets)
+
+
+def raises(error):
+    raise error
+
+
+def test_the_last_line_of_the_users_own_code_is_named_and_not_one_of_a_library():
+    assert line_of(lambda: json.loads("{")).startswith("JSONDecodeError at test_worker.py:")
+    assert one_line(ValueError("no luck"), {}) == "ValueError: no luck"
+
+
+@pytest.mark.parametrize("file", ["/tmp/ipykernel_12/345.py", "<dynamic-code>"])
+def test_a_function_of_a_cell_and_a_pickled_one_are_named_with_their_line(file):
+    cell = {}
+    exec(compile("\ndef train(config):\n    return 1 / 0", file, "exec"), cell)
+    assert line_of(lambda: cell["train"]({})) == "ZeroDivisionError at line 3 of train: division by zero"
+
+
+def test_a_secret_in_the_text_is_hidden_and_no_memory_comes_with_its_figures():
+    assert "abc123" not in line_of(lambda: raises(ValueError("with abc123")), TOKEN="abc123")
+    assert ": out of memory; " in line_of(lambda: raises(MemoryError()))

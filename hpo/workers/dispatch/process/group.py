@@ -222,10 +222,7 @@ def _rank_of(child: Child, payload: Payload) -> Rank:
 
 def last_message(messages: Iterator[Message]) -> Message:
     """Return the last message of a task."""
-    for message in messages:
-        if not LAST_MESSAGES.isdisjoint(message):
-            return message
-    raise RuntimeError("a task ended without an outcome")
+    return next(message for message in messages if not LAST_MESSAGES.isdisjoint(message))
 
 
 def describe_death(death: Mapping[str, Any]) -> str:

@@ -15,46 +15,37 @@ from tests.studies import REPOSITORY
 MINE = """
 import os, sys, time
 from pathlib import Path
-
 RANK = int(os.environ["RANK"])
-
 def meets():
     Path(f"{os.environ['MASTER_PORT']}_{RANK}").touch()
     while len(list(Path().glob(f"{os.environ['MASTER_PORT']}_*"))) < int(os.environ["WORLD_SIZE"]):
         time.sleep(0.01)
-
 def all_return(task):
     meets()
     yield {"epoch": 1, "score": RANK + 1}
     return {"score": RANK + 1, "world": int(os.environ["WORLD_SIZE"])} if RANK == 0 else None
-
 def other_returns(task):
     meets()
     return {"score": 1.0} if RANK == 1 else None
-
 def raises(task):
     meets()
     if RANK == task["config"]["rank"]:
         raise ValueError("no luck")
     time.sleep(100)
-
 def other_dies(task):
     meets()
     if RANK == 1:
         os._exit(7)
-    # As a lost connection would end it.
     time.sleep(0.2)
     raise RuntimeError("connection closed by peer")
 """
 
 
 def ended(objective, processes=3, config=None):
-    """Return the messages of a task, after which none of its processes is left."""
     Path("mine.py").write_text(MINE)
     before = set(psutil.Process().children())
     payload = Payload(f"mine:{objective}", config or {}, "score", processes=processes)
-    messages = list(run_here(payload, str(Path.cwd())))
-    deadline = time.monotonic() + 10
+    messages, deadline = list(run_here(payload, str(Path.cwd()))), time.monotonic() + 10
     while set(psutil.Process().children()) - before:
         assert time.monotonic() < deadline, "a process is left"
         time.sleep(0.05)
@@ -68,17 +59,14 @@ def test_the_first_process_reports_and_only_it_must_have_a_score():
     assert last["outcome"].metrics == {"score": 1, "world": 3}
 
 
-FIRST_ENDS = [
+@pytest.mark.quick("other_dies-*")
+@pytest.mark.slow
+@pytest.mark.parametrize(("objective", "config", "words"), [
     ("other_dies", {}, ("rank 1 died (exit code 7)",)),
     ("raises", {"rank": 0}, ("ValueError", "no luck")),
     ("raises", {"rank": 1}, ("rank 1: ValueError", "no luck")),
     ("other_returns", {}, ("rank 1 has returned a score, but only that of rank 0 counts",)),
-]
-
-
-@pytest.mark.quick("other_dies-*")
-@pytest.mark.slow
-@pytest.mark.parametrize(("objective", "config", "words"), FIRST_ENDS)
+])  # fmt: skip
 def test_one_that_ends_early_ends_them_all_and_says_why(monkeypatch, objective, config, words):
     monkeypatch.setattr("hpo.workers.dispatch.process.group.SECONDS_ALONE", 0.5)
     error = ended(objective, processes=2, config=config)[-1]["outcome"].error
@@ -106,8 +94,9 @@ def variables_seen(task):
 def test_a_task_of_one_process_sees_nothing_of_a_group_that_the_search_is_started_in(monkeypatch):
     for number, name in enumerate(VARIABLES):
         monkeypatch.setenv(name, str(number))
-    payload = Payload(f"{__name__}:variables_seen", {}, "score")
+    payload, before = Payload(f"{__name__}:variables_seen", {}, "score"), dict(os.environ)
     child = Child(str(REPOSITORY))
     (here,), (elsewhere,) = run_here(payload), child.run(payload, "a call")
     child.close()
     assert [message["outcome"].metrics for message in (here, elsewhere)] == [{"score": 0.0}] * 2
+    assert dict(os.environ) == before

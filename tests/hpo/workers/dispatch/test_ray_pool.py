@@ -1,5 +1,6 @@
 """What the Ray pool promises beyond the contract: shared GPUs, refusals, and a Ray that is absent, hangs or dies."""
 
+import math
 import os
 import re
 import shutil
@@ -10,20 +11,27 @@ import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import psutil
 import pytest
 
-from hpo.errors import DispatchError
+from hpo.errors import DispatchError, HpoError
 from hpo.workers.dispatch.dispatcher import Setup, make_dispatcher
 from hpo.workers.dispatch.other_searches import Use
-from hpo.workers.dispatch.ray import cluster as ray_cluster
+from hpo.workers.dispatch.ray import cluster, private
 from hpo.workers.dispatch.ray.address import refuse_dead_address
+from hpo.workers.dispatch.ray.cluster import RayCluster
+from hpo.workers.dispatch.ray.pool import RayDispatcher
+from hpo.workers.dispatch.ray.private import refuse_stale
 from hpo.workers.dispatch.ray.shares import Shares
 from hpo.workers.dispatch.ray.worker_group import WorkerGroup
 from tests.contracts.test_dispatchers import run, task
 from tests.faults.driver import TOY, outliving, start, wait_for_file
 from tests.studies import REPOSITORY, dispatch_section
+
+MOST_SECONDS = 60.0
+ANSWER = SimpleNamespace(stdout="", stderr="as the user\nwrong token\n")
 
 
 @pytest.mark.slow
@@ -42,18 +50,53 @@ def test_two_workers_share_the_gpu_that_another_search_has_left(tmp_path):
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
-def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch):
-    """Ray says no more than that the worker died."""
+@pytest.fixture
+def ray(monkeypatch, tmp_path):
+    """In place of Ray: each call of it fails."""
 
-    def get(_answer):
-        raise RuntimeError
+    def init(address, **_):
+        time.sleep(0.1 if address == "slow:1" else 0)
+        raise RuntimeError("no luck\nat all")
 
-    group = WorkerGroup.__new__(WorkerGroup)
-    group._ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=RuntimeError))
-    group.starting, group._num_failed_starts, group.shares = {"answer": None}, 4, Shares(workers=2, gpus=0)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
-    with pytest.raises(DispatchError, match="has 4,096 bytes free: make room"):
-        group.add_started("answer")
+    ray = MagicMock(
+        init=init, get=lambda _: init(0), is_initialized=lambda: False, **{"exceptions.RayError": RuntimeError}
+    )
+    for name in ("ray", "ray.util", "ray.util.scheduling_strategies"):
+        monkeypatch.setitem(sys.modules, name, ray)
+    for place, name in ((cluster, "refuse_dead_address"), (cluster, "refuse_open_cluster"), (private, "refuse_stale")):
+        monkeypatch.setattr(place, name, lambda *_: None)
+    monkeypatch.setattr(private, "_can_read_again", lambda: False)
+    monkeypatch.setattr(cluster, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return ray
+
+
+def wait(is_alive):
+    group = SimpleNamespace(idle=(), needs="2 CPU", free="1 CPU")
+    own = {"_runs": {}, "_waiting": ["a task"], "_last_worker": -math.inf, "_group": group}
+    RayDispatcher._refuse_endless_wait(SimpleNamespace(**own, _cluster=SimpleNamespace(is_alive=is_alive)))
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: RayCluster("here:1", None, 1), "cannot join the Ray cluster at 'here:1': no luck; give the address"),
+    (lambda: RayCluster("slow:1", None, 1), r"at 'slow:1': Ray did not answer within 0\.05 s; give the address"),
+    (lambda: RayCluster(None, 0, 1), r"Ray cannot start: no luck; its logs are in \S+; try again, or choose"),
+    (refuse_stale, "this process has already imported Ray; run the search in a new process"),
+    (lambda: RayCluster.run_on_others(SimpleNamespace(others="n"), len), "node .* does not answer: no luck; run `ray"),
+    (lambda: wait(False), "dispatch: Ray has died on this machine"),
+    (lambda: wait(True), "no worker could be started for 300 s: each worker needs 2 CPU, .* cluster has 1 CPU free"),
+])  # fmt: skip
+def test_a_ray_that_does_not_do_what_it_should_is_named_with_the_reason(ray, call, words):
+    with pytest.raises(HpoError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(("free", "words"), [(4096, "has 4,096 bytes free: make room"), (10**9, "hpo is installed")])
+def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, ray, free, words):
+    own = {"starting": {"answer": None}, "_num_failed_starts": 4, "shares": Shares(workers=2, gpus=0)}
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(DispatchError, match=words):
+        WorkerGroup.add_started(SimpleNamespace(_ray=ray, **own), "answer")
 
 
 @pytest.mark.nightly
@@ -63,14 +106,11 @@ def test_it_starts_behind_its_lock_where_ray_was_imported_before():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=REPOSITORY)
 
 
-MOST_SECONDS = 60.0
-
-
-def test_a_port_on_which_something_listens_that_is_no_ray_is_refused():
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        pytest.raises(DispatchError, match=r"does not answer as a Ray cluster within 0\.5 s"),
-    ):
+@pytest.mark.parametrize(("answer", "words"), [(None, r"within 0\.5 s"), (ANSWER, ": wrong token; give the address")])
+def test_a_port_on_which_something_listens_that_is_no_ray_is_refused(monkeypatch, answer, words):
+    if answer is not None:
+        monkeypatch.setattr("hpo.workers.dispatch.ray.address._call_cluster", lambda *_: answer)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(DispatchError, match=words):
         refuse_dead_address(f"127.0.0.1:{server.getsockname()[1]}", seconds=0.5)
 
 
@@ -80,7 +120,7 @@ def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():
     stale = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{gone}-"))
     living = Path(tempfile.mkdtemp(prefix=f"hpo-ray-{os.getpid()}-"))
     try:
-        ray_cluster.remove_abandoned()
+        cluster.remove_abandoned()
         assert not stale.exists()
         assert living.exists()
     finally:
@@ -89,9 +129,7 @@ def test_what_a_dead_driver_left_is_deleted_and_what_a_living_one_has_is_not():
 
 @pytest.mark.nightly
 def test_a_server_of_ray_that_hangs_while_it_starts_is_given_up_and_its_logs_are_kept():
-    """The server is stopped by a signal once it has opened a log."""
-    driver = start("search", "objective=toys:score", *TOY, "dispatch.workers=1")
-    began = time.monotonic()
+    driver, began = start("search", "objective=toys:score", *TOY, "dispatch.workers=1"), time.monotonic()
     hanging = when_logging(driver, "raylet")
     hanging.suspend()
     _, err = driver.communicate(timeout=MOST_SECONDS)
@@ -107,7 +145,6 @@ def test_a_server_of_ray_that_hangs_while_it_starts_is_given_up_and_its_logs_are
 
 
 def when_logging(driver, server):
-    """Wait for Ray's server of this name to write a log, and return its process."""
     logs = f"hpo-ray-{driver.pid}-*/ray/session_latest/logs/{server}*"
     while driver.poll() is None:
         servers = [p for p in psutil.Process(driver.pid).children(recursive=True) if p.name().startswith(server)]

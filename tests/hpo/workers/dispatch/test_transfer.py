@@ -18,6 +18,11 @@ from hpo.workers.store.url import UrlStore, refuse_used
 from tests.contracts.test_dispatchers import task as toy_task
 
 MIB = 2**20
+PACKAGE = {f"travelling_package/{name}" for name in ("__init__.py", "train.py", "inner/__init__.py")}
+PACKAGE |= {"travelling_helper.py"}
+DATA = ("words.txt", "inner/data/table.csv", ".env", "id_rsa", ".backup/train.py")
+BROKEN = ["[tool", "[tool]\nsetuptools = 1"]
+BROKEN += [f"[tool.setuptools.package-data]\na = {value}" for value in ("1", '"*"', '["../*"]')]
 
 
 class FakeChild:
@@ -54,7 +59,6 @@ def content(folder):
 
 @pytest.fixture
 def study(tmp_path):
-    """A payload whose folders are the driver's."""
     names = ("data_dir", "resume_dir", "checkpoint_dir")
     payload = replace(toy_task(0, "constant").payload, **{name: str(tmp_path / "study" / name) for name in names})
     write(payload.data_dir, b"data")
@@ -62,12 +66,10 @@ def study(tmp_path):
 
 
 def objects(most_bytes=MIB):
-    """An object store without Ray: a piece is its own reference."""
     return ObjectStore(lambda piece: piece, lambda piece: piece, most_bytes)
 
 
 def trained(payload, tmp_path, child, most_bytes_back=MIB):
-    """Train away from here, and return the messages that the loop would see."""
     transfer, others = FileTransfer(objects()), []
     with closing(DiskStore("one", tmp_path / "node")) as disk:
         node = Node(child, disk, objects(most_bytes_back), "n1")
@@ -82,8 +84,7 @@ def trained(payload, tmp_path, child, most_bytes_back=MIB):
 def test_a_model_comes_back_before_the_outcome(study, tmp_path):
     child = FakeChild()
     (message,) = trained(study, tmp_path, child)
-    assert message["outcome"].metrics == {"score": 1.0}
-    assert child.found == (b"data", None)
+    assert (message["outcome"].metrics, child.found) == ({"score": 1.0}, (b"data", None))
     assert content(study.checkpoint_dir) == b"model"
     # Nothing goes on from it, so it stays where it is, and goes with it.
     assert content(study.resume_dir) is None
@@ -95,8 +96,7 @@ def test_a_state_that_keeps_its_last_step_by_a_link_is_found_on_the_next_node(st
     (Path(study.resume_dir) / "latest").symlink_to("step_3")
     child = FakeChild(looks_at="latest")
     trained(replace(study, amount=2), tmp_path, child)
-    assert child.found[1] == b"third"
-    assert Path(study.resume_dir, "latest").readlink() == Path("step_3")
+    assert (child.found[1], Path(study.resume_dir, "latest").readlink()) == (b"third", Path("step_3"))
     assert content(study.resume_dir) == b"after"
 
 
@@ -105,16 +105,16 @@ def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_noth
     write(study.resume_dir, b"before")
     (message,) = trained(replace(study, amount=2), tmp_path, FakeChild(dies=True, leaves=("latest", "/etc")))
     assert ("died" in message, content(study.resume_dir)) == (True, b"before")
+    Path(study.resume_dir, "latest").symlink_to("../other")
+    trained(replace(study, amount=2), tmp_path, child := FakeChild())
+    assert (child.found[1], content(study.resume_dir)) == (None, b"after")
 
 
-ENDS = [
+@pytest.mark.parametrize(("end", "state", "model"), [
     ({"dies": True}, b"after", None),
     ({"outcome": Outcome({"score": 1.0}, stopped="after 1")}, b"after", b"model"),
     ({"outcome": Outcome(error="no luck")}, None, None),
-]
-
-
-@pytest.mark.parametrize(("end", "state", "model"), ENDS)
+])  # fmt: skip
 def test_which_of_its_files_come_back_follows_from_how_a_training_ended(study, tmp_path, end, state, model):
     payload = replace(study, files_dir=str(tmp_path / "study" / "files"))
     trained(payload, tmp_path, FakeChild(**end))
@@ -137,8 +137,7 @@ def test_what_is_too_large_is_refused_with_what_to_do(study, tmp_path):
 
 
 def test_with_artifacts_states_and_models_are_stored_there_and_nothing_is_sent_back(study, tmp_path, url):
-    artifacts = UrlStore(url, "study.artifacts")
-    payload, messages = replace(study, amount=2), []
+    artifacts, payload, messages = UrlStore(url, "study.artifacts"), replace(study, amount=2), []
     for _ in range(2):
         child = FakeChild()
         with closing(DiskStore("one", tmp_path / "node")) as disk:
@@ -169,19 +168,10 @@ def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_wer
 
 @pytest.fixture
 def working_directory(monkeypatch):
-    files = {
-        "travelling_helper.py": "A = 1",
-        "travelling_other.py": "",
-        "travelling_package/__init__.py": "",
-        "travelling_package/train.py": "import travelling_helper\ndef run(config): return 1.0",
-        "travelling_package/words.txt": "",
-        "travelling_package/inner/__init__.py": "",
-        "travelling_package/inner/data/table.csv": "",
-        "travelling_package/.env": "",
-        "travelling_package/.backup/train.py": "",
-        "travelling_package/id_rsa": "",
-        "travelling_single.py": "import travelling_helper\ndef run(config): return 1.0",
-    }
+    code = "import travelling_helper\ndef run(config): return 1.0"
+    files = {"travelling_helper.py": "A = 1", "travelling_other.py": "", "travelling_single.py": code}
+    files |= {f"travelling_package/{name}": "" for name in ("__init__.py", "inner/__init__.py", *DATA)}
+    files["travelling_package/train.py"] = code
     for name, text in files.items():
         Path(name).parent.mkdir(exist_ok=True, parents=True)
         Path(name).write_text(text)
@@ -191,24 +181,18 @@ def working_directory(monkeypatch):
         del sys.modules[name]
 
 
-PACKAGE = {f"travelling_package/{name}" for name in ("__init__.py", "train.py", "inner/__init__.py")}
-PACKAGE |= {"travelling_helper.py"}
-
-
 def sent(working_directory):
     return code_of(resolve("travelling_package.train:run(config)", working_directory), working_directory)
 
 
-DATA = ("words.txt", "inner/data/table.csv", ".env", "id_rsa", ".backup/train.py")
-DECLARED = [
+@pytest.mark.parametrize(("declared", "data"), [
     (None, ()),
     ('travelling_package = ["*.txt"]', ["words.txt"]),
     ('"*" = ["*.txt", "**/*.csv"]', ["words.txt", "inner/data/table.csv"]),
+    ('"travelling_package.inner" = ["data/*"]', ["inner/data/table.csv"]),
     ('travelling_package = ["*"]', ["words.txt", "id_rsa"]),
-]
-
-
-@pytest.mark.parametrize(("declared", "data"), DECLARED)
+    ('another_package = ["*"]', ()),
+])  # fmt: skip
 def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_files(working_directory, declared, data):
     if declared is not None:
         Path("pyproject.toml").write_text(f"[tool.setuptools.package-data]\n{declared}\n")
@@ -220,14 +204,32 @@ def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_fi
 def test_links_that_leave_the_package_or_the_working_directory_do_not_go(working_directory, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "words.txt").touch()
+    Path("travelling_helper.py").rename(elsewhere / "helper.py")
+    Path("travelling_helper.py").symlink_to(elsewhere / "helper.py")
     Path("pyproject.toml").write_text('[tool.setuptools.package-data]\ntravelling_package = ["*.txt", "*/*.txt"]\n')
     package = Path("travelling_package")
     (package / "folder").symlink_to(elsewhere)
+    (package / "linked.py").symlink_to(elsewhere / "helper.py")
     (package / "beside.txt").symlink_to(Path("travelling_other.py").absolute())
     (package / "same.txt").symlink_to("words.txt")
     code = sent(working_directory)
-    assert set(code.files) == PACKAGE | {f"{package}/words.txt", f"{package}/same.txt"}
-    assert set(code.links) == {f"{package}/folder/words.txt", f"{package}/beside.txt"}
+    assert set(code.files) == PACKAGE - {"travelling_helper.py"} | {f"{package}/words.txt", f"{package}/same.txt"}
+    links = {f"{package}/{name}" for name in ("folder/words.txt", "beside.txt", "linked.py")}
+    assert set(code.links) == {"travelling_helper.py", *links}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_declaration_that_cannot_be_read_is_refused(working_directory, text):
+    Path("pyproject.toml").write_text(text)
+    with pytest.raises(DispatchError, match=r"pyproject\.toml: .*(cannot be read: |given a text|given '\.\./\*')"):
+        sent(working_directory)
+
+
+def test_too_much_code_is_refused_with_the_largest_file(monkeypatch, working_directory):
+    monkeypatch.setattr("hpo.workers.dispatch.code.MOST_BYTES", 10)
+    says = r"must be at most .* given 0\.\d+ KiB; move travelling_package/train\.py, the largest file, elsewhere"
+    with pytest.raises(DispatchError, match=says), staged(sent(working_directory)):
+        pass
 
 
 def test_a_module_goes_with_what_it_imports_and_of_the_toolkits_own_nothing(working_directory):
@@ -247,3 +249,5 @@ def test_a_node_with_another_version_or_other_code_of_a_package_is_refused_with_
     says = rf"node n1 must have the same {name} .*{here[name].split()[0]}.*, given 0\.1;"
     with pytest.raises(DispatchError, match=says):
         refuse_unlike(here, here | node | {name: "0.1"})
+    with pytest.raises(DispatchError, match="node n1 cannot import hpo: no module; install hpo there"):
+        refuse_unlike(here, node | {"error": "no module"})

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from hpo.errors import MachineError
+from hpo.errors import MachineError, StudyError
 from hpo.workers.store.disk import DiskStore
 from hpo.workers.store.packing import packed, unpack
 
@@ -42,12 +42,20 @@ def test_links_within_the_folder_travel_as_links_and_their_targets_count(tmp_pat
     for name, target in {"one": "step_3", "other": "step_4"}.items():
         folder = written(tmp_path / name, {("step_3", "f"): b"third", ("step_4", "f"): b"fourth"})
         (folder / "latest").symlink_to(f"d{target}")
+        os.link(folder / "dstep_4" / "f", folder / "same")
         (folder / "absolute").symlink_to(folder / "dstep_3" / "f")
     with packed(tmp_path / "one") as first, packed(tmp_path / "other") as second:
         assert first.digest != second.digest
         unpack(first.pieces(), tmp_path / "back")
     links = {path.name: str(path.readlink()) for path in (tmp_path / "back").iterdir() if path.is_symlink()}
     assert links == {"latest": "dstep_3", "absolute": "dstep_3/f"}
+    assert (tmp_path / "back" / "same").read_bytes() == b"fourth"
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused_by_name(tmp_path):
+    (written(tmp_path / "state", {("step", "f"): b""}) / "dstep" / "data").symlink_to("/etc")
+    with pytest.raises(StudyError, match=r"state/dstep/data: must not be a link out of .*, given a link to /etc;"):
+        packed(tmp_path / "state").__enter__()
 
 
 def test_what_was_there_is_replaced_and_a_damaged_package_leaves_it(tmp_path):
@@ -73,14 +81,12 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path):
 
 @pytest.fixture
 def sent(tmp_path):
-    """Return the digest and the pieces of a folder."""
     with packed(written(tmp_path / "driver", {("f",): b"data"})) as package:
         return package.digest, list(package.pieces())
 
 
 @pytest.fixture
 def store_of(tmp_path):
-    """Return a function that makes another worker's view of the store of a search."""
     with ExitStack() as stack:
         yield lambda search: stack.enter_context(closing(DiskStore(search, tmp_path / "root")))
 
@@ -99,8 +105,7 @@ def test_what_one_search_writes_no_other_finds(store_of, sent):
     one, other = (store_of(search).get(digest, lambda: pieces) for search in ("one", "other"))
     (one / "worked_out").touch()
     (one / "f").write_text("written over")
-    assert [path.name for path in other.iterdir()] == ["f"]
-    assert (other / "f").read_bytes() == b"data"
+    assert ([path.name for path in other.iterdir()], (other / "f").read_bytes()) == (["f"], b"data")
 
 
 def test_the_folder_of_a_search_goes_when_none_of_its_workers_is_left(tmp_path, sent):
