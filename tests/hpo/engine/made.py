@@ -16,10 +16,8 @@ def ended(number, point, value, goal=LOSS, curve=(), **fields):
 
 
 def history_of(points, values, goal=LOSS):
-    """Return the history of points that were tried one after another, with their values."""
     return History(ended(n, point, value, goal) for n, (point, value) in enumerate(zip(points, values, strict=True)))
 
 
 def rules_of(strategy, lanes=3, **more):
-    """Return what a simulated search takes as its rules."""
     return lambda tasks_of, cost_of: Rules(strategy=strategy, tasks_of=tasks_of, cost_of=cost_of, lanes=lanes, **more)

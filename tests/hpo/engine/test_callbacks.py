@@ -15,8 +15,7 @@ from tests.hpo.engine.made import rules_of
 from tests.studies import STRATEGIES
 
 SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}})
-POINTS = draw_untried(SPACE, np.random.default_rng(1), (), 4)
-TRIALS = 30
+POINTS, TRIALS = draw_untried(SPACE, np.random.default_rng(1), (), 4), 30
 
 
 class Steered:
@@ -65,3 +64,9 @@ def test_what_callbacks_do_makes_the_same_trials(name, seed, slots, order, dies_
     calls = [*disturbed.calls]
     assert disturbed.run(TRIALS, slots, order).calls == calls, "what has ended makes no calls"
     assert alone.is_over(TRIALS + 1) == (last is None and len(alone.record.trials()) < TRIALS)
+
+
+def test_of_a_study_that_had_none_it_is_called_with_what_ends_from_then_on():
+    steered = Steered(World(3), "evolutionary")
+    run(steered.world, steered.rules, 6, 1, 0, steered.record)
+    assert steered.run(9).calls == [trial.number for trial in steered.record.trials()[6:]]

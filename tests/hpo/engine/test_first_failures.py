@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import hpo
+from hpo.config.sections import FAILURES
 from tests.hpo.commands.searched import found
+from tests.studies import shipped
 
 
 def states(train, **given):
@@ -58,6 +60,8 @@ def test_how_many_must_fail_is_a_setting_which_may_change_and_a_replay_repeats_t
         states_with(2)
     assert states_with(6) == states_with(None) == ["failed"] * 5 + ["complete"] * 3
     assert hpo.replay("few", "dispatch=local", "track=none", progress=False).empty
+    # A published study without the setting has the default of a new one.
+    assert shipped("default", "study")["stop_after_failures"] == FAILURES
 
 
 def test_a_metric_that_the_first_training_does_not_report_stops_the_search():
@@ -68,3 +72,18 @@ def test_a_metric_that_the_first_training_does_not_report_stops_the_search():
         with pytest.raises(hpo.HpoError, match=rf"trial {number} failed: .*no .*'accuracy'.* loss.*; all other trials"):
             states(train, trials=8, metric="accuracy")
     assert hpo.load("train").trials["state"].tolist().count("failed") == 2
+
+
+@pytest.mark.slow
+def test_a_metric_that_another_training_has_reported_or_that_is_no_number_is_the_failure_of_a_trial():
+    def at_first(config, trial):
+        return {"accuracy": 1.0} if trial.number == 0 else {"loss": 1.0}
+
+    def diverges(config, trial):
+        trial.report(accuracy=float("nan") if trial.number < 2 else 1.0, loss=1.0)
+
+    for train, num_failed in ((at_first, 4), (diverges, 2)):
+        given = {"trials": 5, "metric": "accuracy", "settings": {"study.lanes": 6}}
+        assert states(train, **given).count("failed") == num_failed
+    with pytest.raises(hpo.HpoError, match=r"trial 0 failed: .*no .*'accuracy'.* loss.*; all other trials"):
+        states(lambda config: {"loss": 1.0}, **given)

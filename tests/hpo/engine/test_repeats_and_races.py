@@ -16,13 +16,11 @@ from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, run_toy, to
 
 
 def config(*given, **study):
-    """Return the configuration of a study, with other keys in its section `study`."""
     tree = toy_config(*given)
     return tree | {"study": tree["study"] | study}
 
 
 def folds_config(race_after=None, objective="noisy"):
-    """Return a study with five folds."""
     tree = config("random", ORDERED, 12, f"toy_data:{objective}")
     return tree | {"split": tree["split"] | {"folds": 5, "race_after": race_after}}
 
@@ -77,7 +75,6 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
     known = finalists()
     assert [f.trial.number for f in known] == [t.number for t in record.history().ranked(4)]
     for finalist in known:
-        # Repeats 1 and 2: the search itself had repeat 0.
         assert sorted(finalist.again.outcomes) == [1, 2]
         fresh = [outcome.metrics["score"] for outcome in finalist.again.outcomes.values()]
         assert finalist.again.score == pytest.approx(statistics.fmean(fresh))
@@ -95,12 +92,17 @@ def test_imported_trials_teach_the_strategy_and_cost_no_budget():
     new = run_toy(folder, config("evolutionary", None, 8, **given))
     assert len(new) == 8
     assert not {*points(old)} & {*points(new)}
-    # The first round has children of the imported best, not a first population at random.
     plain = prepared(Path("plain"), config("evolutionary", None, 8)).strategy.propose(History(), [])
     assert [row["toy.layers"] for row in new] != [str(point["toy.layers"]) for point in plain]
-    # What was imported is in the record: the other study may go.
     Path("runs/old/trials.csv").unlink()
     assert run_toy(folder, config("evolutionary", None, 12, **given))[:8] == new
+
+
+@pytest.mark.slow
+def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back():
+    space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
+    space |= {"first": [{"toy.momentum": 1, "toy.layers": False}]}
+    assert [len(run_toy(Path("s"), config("random", space, trials, "toys:constant"))) for trials in (2, 6)] == [2, 6]
 
 
 def test_dimensions_in_another_order_are_another_study():

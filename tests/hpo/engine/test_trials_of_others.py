@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -29,7 +30,6 @@ def study(tmp_path):
 
 @pytest.fixture(params=["tables", "public calls"])
 def way(request, monkeypatch):
-    """Both ways in which a record writes."""
     if request.param == "public calls":
         monkeypatch.setattr(Tables, "reflected", lambda *_: None)
 
@@ -44,7 +44,6 @@ def opened(record, layers, score=None):
 
 
 def created(study, *scores):
-    """Return a new record with the trials of these scores, of 1 layer, 2 layers and so on."""
     record = create_record(study)
     record.note("id", f"of {study.name}")
     for layers, score in enumerate(scores, 1):
@@ -53,21 +52,21 @@ def created(study, *scores):
 
 
 @pytest.mark.usefixtures("way")
-def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
+def test_trials_between_ours_while_we_run_change_none_of_ours(study, tmp_path, caplog):
+    created(other := replace(study, url=sqlite_url(tmp_path / "other.db"), name="other"), 9.0).close()
     record = created(study, 0.5)
     in_optuna(study).ask()
     opened(record, 2)
     in_optuna(study).enqueue_trial({"layers": 3})
     in_optuna(study).add_trial(create_trial(value=9.0))
-    in_optuna(study).add_trial(in_optuna(study).trials[0])
+    in_optuna(study).add_trials([in_optuna(study).trials[0], in_optuna(other).trials[0]])
     opened(record, 3, 0.7)
     record.add_outcome(1, 0, Outcome({"score": 0.6}, []))
-    unfinished = opened(record, 1)
-    before = record.trials()
+    unfinished, before = opened(record, 1), record.trials()
     assert [(trial.number, trial.score) for trial in before] == [(0, 0.5), (1, 0.6), (2, 0.7), (3, None)]
     assert read_record(study).trials() == before
     record.close()
-    assert caplog.text.count("(Optuna's numbers: 1, 4, 5)") == 2, "by who reads it, and by who wrote it"
+    assert caplog.text.count("(Optuna's numbers: 1, 4, 5, 6)") == 2, "by who reads it, and by who wrote it"
     record = continue_record(study)
     assert record.trials() == before
     assert [record.queued(), record.queued()] == [[(3, {"layers": 3})], []]
@@ -75,9 +74,26 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, caplog):
     assert opened(record, 2).number == len(before)
     record.close()
     there = in_optuna(study).trials
-    assert [trial.number for trial in there] == list(range(9))
-    assert [trial.values for trial in there] == [[0.5], None, [0.6], None, [9.0], [0.5], [0.7], [0.8], None]
+    assert [trial.number for trial in there] == list(range(10))
+    assert [trial.values for trial in there] == [[0.5], None, [0.6], None, [9.0], [0.5], [9.0], [0.7], [0.8], None]
     assert (there[1].state, there[3].state) == (TrialState.RUNNING, TrialState.WAITING)
+
+
+@pytest.mark.parametrize("values", [[123.0], None])
+def test_a_result_that_another_program_writes_of_our_running_trial_is_replaced_by_its_own(study, values, caplog):
+    record = created(study, 0.5)
+    for layers in (2, 3):
+        trial = opened(record, layers)
+        in_optuna(study).tell(trial.number, values, TrialState.FAIL if values is None else None)
+    assert read_record(study).trials() == record.trials()
+    record.add_outcome(1, 0, Outcome({"score": 0.6}))
+    assert ("wrote a result of trial 1; the search replaced it" in caplog.text) == (values is not None)
+    record.close()
+    record = continue_record(study)
+    assert [trial.score for trial in record.trials()] == [0.5, 0.6, None]
+    record.add_outcome(2, 0, Outcome({"score": 0.7}))
+    record.close()
+    assert [trial.values for trial in in_optuna(study).trials] == [[0.5], [0.6], [0.7]]
 
 
 @pytest.mark.slow

@@ -28,10 +28,7 @@ def rules(name, lanes=3, **more):
 
 
 def check_cut(world, limited, unlimited, disturbed):
-    """Check that a limit ends a search at the same trial whatever the workers, and that without it it goes on.
-
-    Return the record that ended by the limit. Searches are given as rules and a budget of trials.
-    """
+    """Check that a limit, of rules and a budget, ends a search at the same trial, and that without it it goes on."""
     slots, order, dies_after = disturbed
     cut, whole = run(world, *limited), facts(run(world, *unlimited))
     assert facts(cut) == whole[: len(cut.trials())]
@@ -94,8 +91,6 @@ def test_a_target_is_reached_fully_trained_at_the_target_scale_and_within_the_li
 
 
 class Rising(World):
-    """A world in which each trial is worse than the one before."""
-
     def outcome(self, trial, index):
         return Outcome({"score": float(trial.number)})
 
@@ -115,19 +110,26 @@ def test_imported_trials_count_for_no_limit_but_a_trial_must_be_better_than_they
     assert len(record.trials()) == (5 if num_imported else 6)
 
 
-@pytest.mark.parametrize(
-    ("trials", "expected"),
-    [
-        # Losses, of which ties are no gain and failures none.
-        ([], [0]),
-        ([(1.0, None), (2.0, None), (1.0, None)], [0, 0, 1, 2]),
-        ([(None, None), (None, None)], [0, 1, 2]),
-        ([(3.0, None), (None, None), (1.0, None), (None, None)], [0, 0, 1, 0, 1]),
-        # And amounts: what was trained further is a gain.
-        ([(0.1, 1), (0.4, 9), (0.3, 9)], [0, 0, 0, 0]),
-        ([(0.4, 9), (0.1, 1)], [0, 0, 1]),
-    ],
-)
+@settings(max_examples=10)
+@given(seed=st.integers(0, 999), slots=st.integers(1, 6), order=st.integers(0, 99))
+def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots, order):
+    world, limited = World(seed, failing=0.1), rules("shifting_window", 4, order="free", stop_without_gain=4)
+    trials = facts(record := run(world, limited, 40, slots, order))
+    assert facts(run(world, limited, 40, slots, order + 1, record)) == trials
+    without = rules("shifting_window", 4, order="free")
+    assert len(trials) == 40 or len(run(world, without, 40, slots, order, record).trials()) == 40
+
+
+@pytest.mark.parametrize(("trials", "expected"), [
+    # Losses, of which ties are no gain and failures none.
+    ([], [0]),
+    ([(1.0, None), (2.0, None), (1.0, None)], [0, 0, 1, 2]),
+    ([(None, None), (None, None)], [0, 1, 2]),
+    ([(3.0, None), (None, None), (1.0, None), (None, None)], [0, 0, 1, 0, 1]),
+    # And amounts: what was trained further is a gain.
+    ([(0.1, 1), (0.4, 9), (0.3, 9)], [0, 0, 0, 0]),
+    ([(0.4, 9), (0.1, 1)], [0, 0, 1]),
+])  # fmt: skip
 def test_trials_without_gain_are_counted_from_the_best(trials, expected):
     history = History(ended(n, {"x": n}, loss, amount=amount) for n, (loss, amount) in enumerate(trials))
     assert [history.first(length).num_without_gain for length in range(len(trials) + 1)] == expected
@@ -143,15 +145,12 @@ def test_with_several_metrics_a_trial_that_enters_the_front_within_the_limits_is
 
 
 class Slow(AnyOrder):
-    """Every report takes a minute."""
-
     def wait(self, timeout=None):
         self.now += 60.0
         return super().wait(timeout)
 
 
 def searched_slowly(name, record, num_trials, minutes):
-    """Search with a minute for each report; return the rules."""
     dispatcher = Slow(World(1), 2, 0)
 
     def tasks_of(trial):
@@ -165,8 +164,7 @@ def searched_slowly(name, record, num_trials, minutes):
 
 @pytest.mark.parametrize("name", ["random", "evolutionary"])
 def test_minutes_cut_the_sequence_between_two_trials_and_may_be_raised(name):
-    whole = facts(run(World(1), rules(name), 30))
-    record, ends = empty_record(World(1)), []
+    whole, record, ends = facts(run(World(1), rules(name), 30)), empty_record(World(1)), []
     for minutes in (10, 10, 25, 1000):
         its = searched_slowly(name, record, 30, minutes)
         assert [row[3:] for row in facts(record)] == [row[3:] for row in whole[: len(record.trials())]]

@@ -10,15 +10,15 @@ from hpo.engine.schedule.clock import Clock, Event, Key
 from hpo.engine.schedule.scheduler import Scheduler
 from hpo.engine.strategies import make_strategy
 from hpo.errors import StudyError
-from hpo.testing.simulated_tasks import AnyOrder, World, run
+from hpo.testing.simulated_tasks import NOTHING, AnyOrder, World, empty_record, run
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Proposal, Trial
+from hpo.workers.training.tasks import Task
 from tests.hpo.engine.made import rules_of
 from tests.studies import shipped
 
-SPACE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
-TRIALS = 14
+SPACE, TRIALS = space_from_dict({"x": {"low": 0.0, "high": 1.0}}), 14
 
 
 class OneByOne:
@@ -32,9 +32,8 @@ class OneByOne:
 
 def foreseen(world, strategy, lanes, num_trials):
     """Return events and what every proposal knew, in a world where the future is known: no reports, no waiting."""
-    now, events, knowledge = 0.0, [], []
+    now, events, knowledge, running = 0.0, [], [], 0
     upcoming, queue, known, missing, trials = [], [], [], {}, []
-    running = 0
     while True:
         while running < lanes:
             if not queue:
@@ -76,22 +75,19 @@ def foreseen(world, strategy, lanes, num_trials):
 )  # fmt: skip
 def test_events_and_knowledge_are_those_of_a_world_whose_future_is_known(world, lanes, slots, order):
     strategy = OneByOne(make_strategy(shipped("random") | {"round_size": 1}, SPACE, world.seed))
-
     rules = rules_of(strategy, lanes)
     record = run(world, rules, TRIALS, slots, order)
     events, knowledge = foreseen(world, strategy, lanes, TRIALS)
     learned = [number for trial in record.trials() for number in trial.learned]
     sizes = [sum(len(t.learned) for t in record.trials()[: n + 1]) for n in range(TRIALS)]
     assert [learned[:size] for size in sizes] == knowledge
-    # The record alone gives the same events once more.
     again = Scheduler(rules(lambda _: [], world.cost_of), record.copy(), TRIALS)
     assert next(again.advance(), None) is None
     assert again.events == [event for event in events if event.is_end]
 
 
 def test_it_waits_for_what_may_come_first_and_for_nothing_else():
-    clock = Clock()
-    a, b = Key(0, 0), Key(1, 0)
+    clock, a, b = Clock(), Key(0, 0), Key(1, 0)
     clock.begin(a, 1.0)
     clock.begin(b, 2.5)
     assert clock.advance() is None
@@ -102,8 +98,7 @@ def test_it_waits_for_what_may_come_first_and_for_nothing_else():
     clock.report(a, 3.0, goes_on=True)
     assert clock.advance() is None, "the other may report at 2.5"
     clock.end(b, 1.0)
-    assert clock.advance() == Event(2.5, b, 1.0, True)
-    assert clock.advance() == Event(3.0, a, 3.0, False)
+    assert (clock.advance(), clock.advance()) == (Event(2.5, b, 1.0, True), Event(3.0, a, 3.0, False))
     clock.end(a, 4.0)
     assert clock.advance() == Event(4.0, a, 4.0, True)
     assert (clock.now, clock.num_running, clock.advance()) == (4.0, 0, None)
@@ -123,6 +118,25 @@ def test_a_strategy_that_proposes_nothing_is_asked_again_when_more_is_known():
     assert asked == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
 
 
+def test_an_interrupted_trial_keeps_the_cost_that_it_was_planned_with():
+    record, rules = empty_record(World(0)), rules_of(make_strategy(shipped("random"), SPACE, 0), 1)
+    for cost in (1.0, 2.0):
+        made = rules(lambda trial: [Task(trial.number, 0, NOTHING)], lambda _, cost=cost: cost)
+        assert [*Scheduler(made, record, 1).advance()] == [Key(0, 0)]
+    assert record.trials()[0].cost == 1.0
+
+
+def test_a_strategy_that_proposes_otherwise_than_the_record_says_is_refused():
+    first, fewer = shipped("random"), shipped("random") | {"round_size": 2}
+    record = run(World(0), rules_of(make_strategy(first, SPACE, 0), 1), 3)
+    with pytest.raises(
+        StudyError, match=r"record: trial 0 has the point .*, but the strategy now proposes .*: start a"
+    ):
+        run(World(0), rules_of(make_strategy(first, SPACE, 1), 1), 5, record=record.copy())
+    with pytest.raises(StudyError, match="record: round 0 has 3 trials, but the strategy now proposes 2 for it"):
+        run(World(0), rules_of(make_strategy(fewer, SPACE, 0), 1), 5, record=record.copy())
+
+
 @pytest.mark.parametrize("order", ["clock", "free"])
 def test_a_cost_that_changes_is_refused(order):
     costs = iter([1.0, 1.0, 2.0, 3.0])
@@ -134,7 +148,6 @@ def test_a_cost_that_changes_is_refused(order):
 @settings(max_examples=20)
 @given(seed=st.integers(0, 999), slots=st.integers(1, 9), order=st.integers(0, 999))
 def test_no_worker_waits_where_the_trials_are_the_same_in_any_order(seed, slots, order):
-    """Grid, random and quasi-random search keep every worker busy to the end, whatever the lanes."""
     strategy, idle = make_strategy(shipped("random") | {"round_size": 1}, SPACE, seed), []
 
     class Watched(AnyOrder):
@@ -144,5 +157,4 @@ def test_no_worker_waits_where_the_trials_are_the_same_in_any_order(seed, slots,
 
     run(World(seed), rules_of(strategy, lanes=2), TRIALS, slots, order, dispatched_by=Watched)
     # None at first; in the end, as many as there is nothing left for, and never fewer.
-    assert idle == sorted(idle)
-    assert idle[0] == max(slots - TRIALS, 0)
+    assert (idle, idle[0]) == (sorted(idle), max(slots - TRIALS, 0))

@@ -1,19 +1,23 @@
-"""Evolutionary search: who survives, what children look like, and which candidates are trained."""
+"""Evolutionary search: who survives and is trained; and shifting windows: where they go, and when the search ends."""
 
 import numpy as np
 import pytest
 
 from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.preselection import Preselection
+from hpo.errors import ConfigError
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.engine.made import history_of
+from tests.hpo.engine.made import ended, history_of
 from tests.studies import shipped
 
 LOG = {"low": 1e-4, "high": 1.0, "log": True}
 TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": LOG}
+WIDTHS = [4, 8, 16, 32, 64, 128, 256]
+DEFAULT = {"values": WIDTHS, "default": 128}
+CREDITED = [(64, 0.0), (64, 9.0), (64, 9.0), (16, 2.0), (16, 2.0), (32, 1.0), (32, 1.0), (32, 30.0)]
 
 
 def make(tree=TREE, **changes):
@@ -22,13 +26,11 @@ def make(tree=TREE, **changes):
 
 
 def mutated(dimension, value, count=100, **changes):
-    """Return mutations of a value."""
     strategy, rng = make({"d": dimension}, **changes), np.random.default_rng(0)
     return [strategy.breeding.mutated(strategy.space["d"], value, rng) for _ in range(count)]
 
 
 def children(parents, count, **changes):
-    """Return children as pairs of the values of the first two dimensions."""
     strategy, rng = make(**changes), np.random.default_rng(0)
     return [tuple(strategy.breeding.child(parents, rng).values()) for _ in range(count)]
 
@@ -36,8 +38,7 @@ def children(parents, count, **changes):
 def test_the_first_generation_is_the_population_and_later_ones_are_its_children_up_to_the_last():
     strategy = make(population=8, surviving=0.25, generations=2)
     first = strategy.propose(History(), [])
-    assert len(first) == 8
-    assert len(strategy.propose(history_of(first, range(8)), [])) == 6
+    assert (len(first), len(strategy.propose(history_of(first, range(8)), []))) == (8, 6)
     assert not make(population=8, generations=1).propose(history_of(first, range(8)), [])
     assert "1 generations" in strategy.announcement
     with pytest.raises(ValueError, match="must leave room for children"):
@@ -52,15 +53,12 @@ def test_children_mix_their_parents_by_crossover_and_change_one_dimension_on_ave
     assert np.mean(changed) == pytest.approx(1.0, abs=0.07)
 
 
-@pytest.mark.parametrize(
-    ("dimension", "value", "steps", "expected"),
-    [
-        ([1, 2, 3, 4, 5], 3, 1, {2, 4}),
-        ([1, 2, 3, 4, 5], 3, 2, {1, 2, 4, 5}),
-        ([1, 2, 3, 4, 5], 1, 1, {2}),
-        ({"choices": ["x", "y", "z"]}, "y", 1, {"x", "z"}),
-    ],
-)
+@pytest.mark.parametrize(("dimension", "value", "steps", "expected"), [
+    ([1, 2, 3, 4, 5], 3, 1, {2, 4}),
+    ([1, 2, 3, 4, 5], 3, 2, {1, 2, 4, 5}),
+    ([1, 2, 3, 4, 5], 1, 1, {2}),
+    ({"choices": ["x", "y", "z"]}, "y", 1, {"x", "z"}),
+])  # fmt: skip
 def test_an_ordered_value_moves_to_a_neighbour_and_a_choice_becomes_any_other(dimension, value, steps, expected):
     assert {*mutated(dimension, value, mutation_steps=steps)} == expected
 
@@ -101,7 +99,6 @@ def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_
 
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])
 def test_fewer_trials_fail_than_at_random(name):
-    """A half of the space cannot be trained, and there it would be best."""
     space = space_from_dict({"a": {"low": 0.0, "high": 1.0}, "b": {"low": 0.0, "high": 1.0}})
 
     def loss_of(point):
@@ -117,3 +114,97 @@ def test_the_first_points_of_a_dimension_with_a_default_are_around_it():
     points = strategy.propose(History(), [])
     assert {p["a"] for p in points} <= set(range(10, 20))
     assert len({p["b"] // 2 for p in points}) == 10
+
+
+def windows(tree, name="shifting_window_literal", **changes):
+    """Return the lecture's method, unless another is named."""
+    return make_strategy(shipped(name) | changes, space_from_dict(tree), 0)
+
+
+def narrowed(strategy, history, key="width"):
+    return strategy.window(strategy.space[key], strategy.centres(history), 1.0)
+
+
+def known(*pairs, key="width"):
+    return history_of([{key: value} for value, _ in pairs], [loss for _, loss in pairs])
+
+
+@pytest.mark.parametrize(("leaf", "changes", "pairs", "expected"), [
+    (WIDTHS, {}, [], (16, 32, 64)),
+    (WIDTHS, {}, [(16, 3.0), (64, 1.0), (32, 2.0)], (32, 64, 128)),
+    (WIDTHS, {}, [(4, 0.0), (32, 1.0)], (4, 8, 16)),
+    (WIDTHS, {}, [(128, 0.0), (32, 1.0)], (64, 128, 256)),
+    # The lower middle first, or the default, or `start`.
+    ([1, 2, 3, 4, 5, 6], {}, [], (2, 3, 4)),
+    (DEFAULT, {}, [], (64, 128, 256)),
+    (DEFAULT, {"start": {"width": 8}}, [], (4, 8, 16)),
+    (DEFAULT, {}, [(16, 1.0)], (8, 16, 32)),
+    (WIDTHS, {"windows": {"width": 5}}, [], (8, 16, 32, 64, 128)),
+    # 64 has the best trial, 16 the best mean, 32 the best median.
+    (WIDTHS, {"credit": "best"}, CREDITED, (32, 64, 128)),
+    (WIDTHS, {"credit": "mean"}, CREDITED, (8, 16, 32)),
+    (WIDTHS, {"credit": "median"}, CREDITED, (16, 32, 64)),
+    # Failures are the worst, and the earlier of equal trials counts.
+    (WIDTHS, {}, [(16, None), (64, 5.0)], (32, 64, 128)),
+    (WIDTHS, {}, [(64, 1.0), (16, 1.0)], (32, 64, 128)),
+    (WIDTHS, {}, [(16, None), (64, None)], (16, 32, 64)),
+])  # fmt: skip
+def test_the_window_is_around_the_best_value(leaf, changes, pairs, expected):
+    strategy = windows({"width": leaf, "layers": [1, 2, 3]}, **changes)
+    points = [{"width": width, "layers": 1} for width, _ in pairs]
+    assert narrowed(strategy, history_of(points, [loss for _, loss in pairs])).values == expected
+    assert len(narrowed(strategy, History(), "layers").values) == 3
+
+
+def test_a_range_without_points_has_a_window_on_its_scale():
+    strategy = windows({"lr": LOG}, range_window=0.25)
+    first, clipped = (narrowed(strategy, history, "lr") for history in (History(), known((1.0, 0.0), key="lr")))
+    assert (first.low, first.high, clipped.low, clipped.high) == pytest.approx((10**-2.5, 10**-1.5, 0.1, 1.0))
+
+
+def test_draws_are_in_the_windows_choices_come_from_all_their_values_and_then_from_the_whole_space():
+    points = windows({"width": WIDTHS, "kind": {"choices": list("abcdefgh")}}, draws=24).propose(History(), [])
+    assert {point["width"] for point in points} == {16, 32, 64}
+    assert len({point["kind"] for point in points}) > 3
+    (point,) = windows({"width": WIDTHS}, draws=1).propose(known((16, 2.0), (32, 1.0), (64, 3.0)), [])
+    assert point["width"] in {4, 8, 128, 256}
+
+
+def test_it_ends_after_its_rounds():
+    strategy = windows({"width": WIDTHS}, rounds=2, draws=1)
+    first, second = (History([ended(0, {"width": 32}, 1.0, round=number)]) for number in (0, 1))
+    assert strategy.propose(first, [])
+    assert not strategy.propose(second, [])
+
+
+def test_by_default_the_first_round_spreads_over_every_dimension():
+    tree = {"width": WIDTHS[:6], "lr": LOG, "kind": {"choices": ["a", "b", "c"]}}
+    points = windows(tree, "shifting_window").propose(History(), [])
+    assert sorted(point["width"] for point in points) == WIDTHS[:6]
+    assert sorted(point["kind"] for point in points) == ["a", "a", "b", "b", "c", "c"]
+
+
+def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_elsewhere():
+    best = dict.fromkeys("abcdef", 9)
+    history = history_of([best | {"a": value} for value in range(20)], [abs(value - 9) for value in range(20)])
+    points = windows({key: [*range(20)] for key in best}, "shifting_window", draws=200).propose(history, [])
+    far = sorted(abs(value - 9) for point in points for value in point.values() if value != 9)
+    # Draws that change nothing are the best itself, and drawn again.
+    assert 1 <= len(far) / len(points) < 2
+    assert far[-1] > 6
+    assert far[len(far) // 2] <= 4
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"windows": {"width": 9}}, r"windows\.width: must be an odd number up to 7"),
+    ({"windows": {"widht": 3}}, "did you mean 'width'"),
+    (
+        {"windows": {"lr": 3}},
+        r"windows\.lr: has no effect on a range; set strategy\.range_window or space\.lr\.points",
+    ),
+    ({"window": 9}, r"strategy\.window: must be an odd number up to 7, .* given 9"),
+    ({"start": {"width": 8}, "opening": "space"}, "no effect with opening=space"),
+])  # fmt: skip
+def test_settings_that_do_not_fit_the_space_are_refused(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        windows({"width": WIDTHS, "lr": LOG}, **changes)

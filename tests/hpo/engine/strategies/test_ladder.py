@@ -15,17 +15,13 @@ from hpo.testing.strategies import play
 from hpo.trials.space.reader import space_from_dict
 from tests.studies import STRATEGIES
 
-TREE = {
-    "lr": {"low": 1e-5, "high": 1.0, "log": True},
-    "decay": [0.0, 0.01, 0.1, 0.3, 1.0],
-    "act": {"choices": ["relu", "gelu", "tanh"]},
-}
+TREE = {"lr": {"low": 1e-5, "high": 1.0, "log": True}, "decay": [0.0, 0.01, 0.1, 0.3, 1.0]}
+TREE |= {"act": {"choices": ["relu", "gelu", "tanh"]}}
 COSTS = [1.0, 4.0, 16.0, 64.0]
 HALVING = STRATEGIES["successive_halving"] | {"min_amount": 1, "max_amount": 9, "eta": 3}
 
 
 def ladder(costs=COSTS, seed=0, trials=24, scales=None, **changes):
-    """Return the ladder of a space with a scale for each cost."""
     tree = TREE | {"study": {"scale": scales or [*range(1, len(costs) + 1)]}}
     given = STRATEGIES["ladder"] | {"costs": costs, "trials": trials, "cost_ratio": 1.0} | changes
     return make_strategy(given, space_from_dict(tree), seed)
@@ -64,8 +60,7 @@ def test_each_scale_costs_its_share_of_the_one_before_and_the_target_gets_what_i
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_at_a_scale_is_among_the_best_of_the_one_below_while_nothing_moves(seed):
     trials = by_scale(play(ladder(seed=seed), 33, loss(1.0, noise=0.0)))
-    best = sorted(trials[1], key=lambda trial: trial.loss)[:6]
-    first = trials[2][0].point
+    best, first = sorted(trials[1], key=lambda trial: trial.loss)[:6], trials[2][0].point
     assert min(rates(best)) <= first["lr"] <= max(rates(best))
     assert first["act"] == best[0].point["act"]
     assert abs(math.log10(trials[4][0].point["lr"] / 0.01)) < 0.5
@@ -80,6 +75,11 @@ def test_what_moves_is_followed_and_what_is_clearly_worse_is_left():
         away.append([abs(math.log10(each / (0.01 / 27))) for each in (trials[4][0].point["lr"], best)])
         assert all(trial.point["act"] != "tanh" for scale in (2, 3, 4) for trial in trials[scale])
     assert fmean(one for one, _ in away) < fmean(other for _, other in away)
+
+
+def test_a_scale_of_failures_says_nothing():
+    second = rates(by_scale(play(ladder(), 33, lambda point: None if point[SCALE] == 1 else loss(1.0)(point)))[2])
+    assert (len(second), max(second) / min(second) > 100) == (6, True)
 
 
 def test_halving_trains_the_best_of_the_smallest_scale_further_and_the_others_are_fully_trained():
@@ -97,7 +97,6 @@ def test_halving_trains_the_best_of_the_smallest_scale_further_and_the_others_ar
 
 @pytest.mark.parametrize("first", [STRATEGIES["random"], HALVING])
 def test_a_budget_pays_the_plan_and_not_one_point_more(first):
-    """In trainings at the target; what the plan leaves over is less than one of these."""
     given = {"costs": COSTS, "cost_ratio": 0.5, "first": first}
     settings = LadderSettings.model_validate(STRATEGIES["ladder"] | given | {"budget": 50.0})
     plan, trials = settings.within_budget()

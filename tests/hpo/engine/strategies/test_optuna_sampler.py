@@ -15,8 +15,7 @@ from hpo.trials.space.reader import space_from_dict
 from tests.studies import SPACES, STRATEGIES
 
 CUBE = {name: {"low": 0.0, "high": 1.0} for name in ("x", "y", "z")}
-ONE = Goal({"score": "minimize"})
-LIMITED = Goal({"score": "minimize"}, (Limit("cost", 0.04),))
+ONE, LIMITED = Goal({"score": "minimize"}), Goal({"score": "minimize"}, (Limit("cost", 0.04),))
 
 
 def make(name, tree=CUBE, seed=0, **changes):
@@ -38,8 +37,7 @@ def test_a_value_comes_back_from_its_parameter_and_no_two_have_the_same(tree):
     for dimension in space_from_dict(tree).dimensions:
         parameters = [encoded(dimension, value) for value in dimension.values]
         found = [decoded(dimension, parameter) for parameter in parameters]
-        assert [*map(repr, found)] == [*map(repr, dimension.values)]
-        assert len({*parameters}) == len(parameters)
+        assert ([*map(repr, found)], len({*parameters})) == ([*map(repr, dimension.values)], len(parameters))
 
 
 def test_whole_numbers_that_optuna_would_list_one_by_one_are_refused():
