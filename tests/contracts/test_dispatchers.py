@@ -8,6 +8,7 @@ import pytest
 from toys import CONFIG
 
 from hpo.config import sections
+from hpo.trials.trial import Outcome
 from hpo.workers.dispatch.dispatcher import Setup
 from hpo.workers.dispatch.local import LocalDispatcher
 from hpo.workers.dispatch.ray.pool import RayDispatcher
@@ -16,8 +17,6 @@ from hpo.workers.training.tasks import Payload, Task
 from tests.studies import REPOSITORY, dispatch_section
 
 DISPATCHERS = {"local": LocalDispatcher, "simulated": SimulatedDispatcher, "ray": RayDispatcher}
-
-
 CASES = [pytest.param(name, marks=[pytest.mark.slow] if name == "ray" else []) for name in DISPATCHERS]
 
 
@@ -33,7 +32,6 @@ def task(number, objective, **config):
 
 
 def run(dispatcher, tasks):
-    """Submit the tasks; return the outcomes by number, and the points of their curves."""
     for item in tasks:
         dispatcher.submit(item)
     outcomes, points = {}, {}
@@ -110,7 +108,6 @@ def test_waiting_for_nothing_returns_nothing(dispatcher):
 
 
 def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
-    """One that runs and has reported, and one that waits for a slot."""
     tasks = [task(number, "score") for number in range(4)]
     for item in tasks:
         dispatcher.submit(item)
@@ -118,11 +115,17 @@ def test_nothing_is_reported_of_a_dropped_task_and_its_slot_is_free(dispatcher):
     waiting = tasks[3] if reported is not tasks[3] else tasks[2]
     assert dispatcher.drop(reported) > 0
     assert dispatcher.drop(waiting) == 0
-    left = {item.trial for item in tasks if item not in (reported, waiting)}
-    known = set()
+    left, known = {item.trial for item in tasks if item not in (reported, waiting)}, set()
     while left - known:
         reports = dispatcher.wait()
         assert not {report.task.trial for report in reports} - left
         known |= {report.task.trial for report in reports if report.outcome is not None}
     outcomes, _ = run(dispatcher, [task(9, "constant")])
     assert outcomes[9].metrics == {"score": 1.0}
+
+
+def test_a_simulated_worker_is_busy_until_its_task_ends(monkeypatch):
+    last = {"outcome": Outcome(error="no score", seconds=10.0), "lacks_metric": True}
+    monkeypatch.setattr("hpo.workers.dispatch.simulated.run_here", lambda *_: iter([{"mlflow_run": "a"}, last]))
+    outcomes, _ = run(SimulatedDispatcher(1), [task(number, "constant") for number in (0, 1)])
+    assert [outcomes[number].started for number in (0, 1)] == [0.0, 10.0]

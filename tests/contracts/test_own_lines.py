@@ -21,13 +21,9 @@ from tests.hpo.cli.commands import refused
 from tests.tracked import new_store, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own.
-
 LOGS = """\
 import random
-
 import mlflow
-
-
 def train(config, trial):
     with mlflow.start_run(run_name="theirs") as run:
         assert run.info.run_id == trial.mlflow_run_id or trial.mlflow_run_id is None
@@ -53,7 +49,6 @@ def store():
 
 
 def search(capsys, name, *typed):
-    """Search an objective that logs, in a module of this name; return what was printed."""
     Path(f"{name}.py").write_text(LOGS)
     given = (f"objective={name}:train(config, trial)", f"study.name={name}", "+lr=0.1", "space.lr=[0.1,0.2,0.3]")
     goal = ("study.metric=loss", "study.direction=minimize", "study.trials=3")
@@ -63,7 +58,6 @@ def search(capsys, name, *typed):
 
 
 def runs():
-    """Return all runs of the store by id, none of them in MLflow's own experiment, and none still running."""
     # MLflow keeps one connection per address, so it must be a whole path.
     client = MlflowClient(absolute_uri("sqlite:///mlflow.db"))
     found = [run for each in client.search_experiments() for run in client.search_runs([each.experiment_id])]
@@ -73,7 +67,6 @@ def runs():
 
 
 def below(found, run):
-    """Return the runs that are directly below another."""
     return [each for each in found.values() if each.data.tags.get("mlflow.parentRunId") == run.info.run_id]
 
 
@@ -82,7 +75,6 @@ def of_kind(found, kind):
 
 
 def trials_of(found):
-    """Return the runs of the trials, which are all below the only study."""
     (study,) = of_kind(found, "study")
     trials = {int(run.data.tags["hpo.trial"]): run for run in below(found, study)}
     assert (sorted(trials), len(of_kind(found, "trial"))) == ([0, 1, 2], 3)
@@ -99,8 +91,7 @@ def test_a_training_logs_to_the_run_of_its_trial_and_neither_writes_over_the_oth
     for number, run in trials_of(found).items():
         lr, data = table["lr"][number], run.data
         assert run.info.run_name == f"{number:04d} lr={lr}"
-        assert run.info.status == ("FAILED" if lr == 0.3 else "FINISHED")
-        assert data.params == {"lr": f"about {lr}"}
+        assert (run.info.status, data.params) == ("FAILED" if lr == 0.3 else "FINISHED", {"lr": f"about {lr}"})
         assert (data.metrics["own"], data.metrics["fold_0/loss"]) == (lr + 1, lr)
         assert data.metrics["fold_0/val/top/5"] == 0.5
         assert "whose.txt" in [file.path for file in client.list_artifacts(run.info.run_id)]
@@ -143,7 +134,6 @@ def test_two_ray_workers_log_apart(capsys):
 
 
 def lines(store, task=None, **changes):
-    """Return where a run is."""
     there = {"uri": store, "experiment": "hpo", "artifacts": "art", "study_id": "s", "host": os.uname().nodename}
     return {**there, "name": "0004 lr=0.1", "task": task} | changes
 
@@ -189,19 +179,27 @@ def test_what_a_notebook_has_chosen_before_does_not_count_and_counts_again_after
         mlflow.set_tracking_uri(None)
 
 
-def test_a_run_whose_worker_died_before_it_could_say_so_is_found(store):
-    sink = MlflowSink(store, "hpo", Path("art"))
+@pytest.mark.slow("True")
+@pytest.mark.parametrize("has_second", [False, True])
+def test_a_run_whose_worker_died_before_it_could_say_so_is_found_and_a_second_is_put_below_it(store, has_second):
+    sink, client = MlflowSink(store, "hpo", Path("art")), MlflowClient(store)
     table = {"metrics": ["score"], "direction": "minimize", "flags": [], "keys": [], "others": [], "curves": []}
     begun = {"params": {}, "tags": {"hpo.trials": "0 of 9"}, "note": "", "datasets": [], "table": table}
     sink.open_study(study_id="s", name="a", time=1.0, **begun)
     sink.open_trial(4, "0004 lr=0.1", {"lr": 0.1}, {}, 1.0, has_own_lines=True)
     with own_run(lines(store), 4, {}) as own:
         pass
+    if has_second:
+        tags = {"hpo.study_id": "s", "hpo.trial": "4", "hpo.kind": "trial"}
+        second = client.create_run(client.get_experiment_by_name("hpo").experiment_id, tags=tags).info.run_id
+        for run_id in (own.id, second):
+            sink.apply([("adopt_run", {"number": 4, "task": None, "run_id": run_id})])
+        assert client.get_run(second).data.tags["mlflow.parentRunId"] == own.id
     ended = {"files": None, "status": "FINISHED", "metrics": {"score": 1.0}, "of_study": {}, "done": "1 of 9"}
     sink.apply([("close_trial", {"number": 4, "details": "", "time": 2.0, "tags": {}, **ended})])
     sink.abandon_study()
     assert [run.info.run_id for run in of_kind(runs(), "trial")] == [own.id]
-    assert MlflowClient(store).get_run(own.id).data.params == {"lr": "0.1"}
+    assert client.get_run(own.id).data.params == {"lr": "0.1"}
 
 
 def logging(config):
@@ -212,17 +210,17 @@ def choosing(config):
     mlflow.set_experiment("mine")
 
 
-@pytest.mark.parametrize(
-    ("code", "key", "wanted"),
-    [
-        ("import mlflow", None, True),
-        ("import mlflow\nmlflow.set_experiment('mine')", None, False),
-        ("import mlflow", False, False),
-        ("import json", True, True),
-        (logging, None, True),
-        (choosing, None, False),
-    ],
-)
+@pytest.mark.parametrize(("code", "key", "wanted"), [
+    ("import mlflow", None, True),
+    ("import mlflow\nmlflow.set_experiment('mine')", None, False),
+    ("from mlflow.sklearn import autolog", None, True),
+    ("import mlflow", False, False),
+    ("import mlflows", None, False),
+    ("import json", True, True),
+    (logging, None, True),
+    (of_kind, None, False),
+    (choosing, None, False),
+])  # fmt: skip
 def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_path, monkeypatch, code, key, wanted):
     monkeypatch.syspath_prepend(Path.cwd())
     study = tracked_study(tmp_path)
@@ -233,9 +231,10 @@ def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_p
     else:
         of_script = type(code)(code.__code__, {"mlflow": mlflow, "__name__": "__main__"}, code.__name__)
         objective = replace(study.objective, pickled=PickledFunction.of(of_script, code.__name__))
-    track = study.config.track.model_copy(update={"own_lines": key})
-    config = study.config.model_copy(update={"track": track})
-    assert (own_lines_of(replace(study, config=config, objective=objective), "s") is not None) == wanted
+    for name, expected in (("mlflow", wanted), ("none", False)):
+        track = study.config.track.model_copy(update={"own_lines": key, "name": name})
+        config = study.config.model_copy(update={"track": track})
+        assert (own_lines_of(replace(study, config=config, objective=objective), "s") is not None) == expected
 
 
 def test_a_run_of_its_own_without_mlflow_is_refused(capsys):

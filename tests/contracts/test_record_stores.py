@@ -20,13 +20,11 @@ GOAL, LAYOUT = Goal({"score": "maximize"}), TaskLayout(folds=2)
 
 
 def stored(folder: Path) -> Stored:
-    """Return where the record of the test's study is."""
     url = sqlite_url(folder / "study.db")
     return Stored(url, "s", space_from_dict(SPACE), GOAL, LAYOUT, lambda _: None, is_own=True)
 
 
 def reopened(record: Record, folder: Path) -> Record:
-    """Close a record and open it to continue it."""
     record.close()
     return continue_record(stored(folder))
 
@@ -40,8 +38,6 @@ def restored(record: Record, folder: Path) -> Record:
 
 @dataclass(frozen=True)
 class Store:
-    """How a record is made, and opened again."""
-
     make: Callable[[Path], Record]
     again: Callable[[Record, Path], Record] = reopened
     has_tables: bool = True
@@ -57,14 +53,12 @@ STORES = {
 
 @pytest.fixture(params=STORES)
 def store(request, monkeypatch):
-    """Each store."""
     if not STORES[request.param].has_tables:
         monkeypatch.setattr(Tables, "reflected", lambda *_: None)
     return STORES[request.param]
 
 
 def filled(record: Record) -> Record:
-    """Write trials of every state, and a note of every kind."""
     Notes(record).imports = []
     Notes(record).study_id = "its own"
     for layers in (1, 2, 3):
@@ -85,7 +79,6 @@ def filled(record: Record) -> Record:
 
 
 def described(record: Record) -> list[str]:
-    """Return all that a record holds, as texts that compare between processes."""
     notes, stretches = Notes(record), [stretch.workers for stretch in record.stretches]
     held = [record.added, stretches, record.ended, notes.final_model, notes.study_id]
     return [*map(repr, record.trials()), repr(held)]

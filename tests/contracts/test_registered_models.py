@@ -13,13 +13,11 @@ from tests.hpo.cli.commands import hpo
 from tests.tracked import new_store, run, runs_of, synchronise, words_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-
 TEXTS = ["a good film", "the story was dreadful", "Ending", "very moving"]
 
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory):
-    """Return a finished study that keeps models, and its result."""
     folder = tmp_path_factory.mktemp("reviews")
     with contextlib.chdir(folder):
         new_store(folder)
@@ -29,7 +27,6 @@ def reviews(tmp_path_factory):
 
 @pytest.fixture
 def client(reviews, monkeypatch):
-    """Return a client of the study's store, which is MLflow's own from here on."""
     study, _ = reviews
     monkeypatch.chdir(study.folder.path.parent)
     mlflow.set_tracking_uri(study.config.track.uri)
@@ -52,7 +49,6 @@ def test_the_champion_predicts_on_raw_text_as_the_command_does(reviews, client, 
     for texts in (TEXTS, pd.DataFrame({"review": TEXTS, "other": range(4)}), pd.Series(TEXTS), np.array(TEXTS)):
         assert model.predict(texts) == expected
     assert model.predict(TEXTS[0]) == expected[:1]
-    # Options of the objective are parameters of the model.
     for bias, label in ((100.0, "good"), (-100.0, "bad")):
         assert set(model.predict(TEXTS, params={"bias": bias})) == {label}
 
@@ -63,8 +59,7 @@ def test_the_champion_is_the_winner_on_the_studys_page_and_a_moved_alias_stays_w
     (version,) = versions(client)
     parent, _ = runs_of(study)
     assert client.get_registered_model("reviews").aliases == {"champion": int(version.version)}
-    assert version.tags["hpo.trial"] == str(result.winner.number)
-    assert version.run_id == parent.info.run_id
+    assert (version.tags["hpo.trial"], version.run_id) == (str(result.winner.number), parent.info.run_id)
     assert parent.data.tags["hpo.model"] == f"models:/reviews/{version.version}"
     client.delete_registered_model_alias("reviews", "champion")
     assert synchronise(study)

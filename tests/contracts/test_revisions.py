@@ -5,8 +5,6 @@ import pytest
 from tests.contracts.revisions import references as held
 
 REFERENCES = held.read()
-
-
 QUICK = ("grid", "random", "hpo.objectives.*")
 
 

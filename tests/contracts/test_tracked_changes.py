@@ -1,29 +1,36 @@
-"""What MLflow shows of a study that goes on, ends otherwise than planned, or is deleted."""
+"""What MLflow shows of a study that goes on, ends otherwise or is deleted, and the names and views that are sent."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.utils.validation import _validate_metric_name, _validate_param
 
 from hpo.study.files.folder import StudyFolder
 from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
+from hpo.track.names import mlflow_name
 from hpo.track.projection import open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
-from hpo.track.tracker import MlflowTracker
+from hpo.track.tracker import Curve, MlflowTracker
+from hpo.track.views import opened, study_views
+from hpo.trials.goal import Goal, finished
+from hpo.trials.trial import Outcome, Trial
+from hpo.workers.training.own_lines import run_name
 from tests.faults.test_mlflow import Eventful
+from tests.hpo.engine.made import ended
 from tests.hpo.report.made_up import trial as made_up_trial
-from tests.studies import shipped, toy_config
-from tests.tracked import assert_shows_the_record, new_store, run, runs_of, tracked_study
+from tests.studies import prepared, shipped, toy_config
+from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder with an empty MLflow store in it."""
     new_store(tmp_path)
     return tmp_path
 
@@ -36,7 +43,6 @@ class InThisProcess(MlflowSink):
 
 
 def tracker_of(study, folder):
-    """Return a tracker of a study that has begun, which writes at once, and the study's id."""
     sink = InThisProcess(study.config.track.uri, "tests", folder)
     tracker, record = MlflowTracker(study, sink), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
@@ -78,8 +84,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
 
 @pytest.mark.slow
 def test_the_winners_values_stay_those_of_the_first_a_tag_has_the_present_one_and_a_deleted_run_is_replaced(folder):
-    first = run(tracked_study(folder, trials=2)).run.winner
-    study = tracked_study(folder, trials=12)
+    first, study = run(tracked_study(folder, trials=2)).run.winner, tracked_study(folder, trials=12)
     last = run(study).run.winner
     parent, children = runs_of(study)
     assert last.number != first.number, "otherwise this test shows nothing"
@@ -112,6 +117,19 @@ def test_what_is_fully_trained_after_the_search_is_added_to_its_run(folder):
     assert_shows_the_record(study)
 
 
+@pytest.mark.slow
+def test_where_a_trial_changes_the_front_only_runs_that_changed_are_written(folder, monkeypatch):
+    study, written, set_tag = front_study(folder), [], MlflowClient.set_tag
+    tracker, _ = tracker_of(study, folder)
+    monkeypatch.setattr(MlflowClient, "set_tag", lambda *given: (written.append(given[2:]), set_tag(*given)))
+    for number, values in enumerate([(1, 5, 1), (2, 6, 1), (0, 7, 1), (2, 4, 1)]):
+        trial = ended(number, {}, dict(zip(("score", "size", "seconds"), values, strict=True)), study.goal)
+        tracker.trial_opened(trial)
+        tracker.trial_finished(trial)
+    shown = [value for name, value in written if name == "hpo.is_on_front"]
+    assert (shown[:3], sorted(shown[3:])) == (["true", "true", "false"], ["false", "false", "true"])
+
+
 def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder):
     ids = {}
     for name in "ab":
@@ -128,10 +146,60 @@ def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the
     experiment = client.get_experiment_by_name("tests")
     left = client.search_runs([experiment.experiment_id])
     assert [run.info.run_name for run in left if run.data.tags["hpo.kind"] == "study"] == ["b"]
-    assert len(left) == 4
-    assert [ids[name] in str(experiment.tags.keys()) for name in "ab"] == [False, True]
+    assert (len(left), [ids[name] in str(experiment.tags.keys()) for name in "ab"]) == (4, [False, True])
 
 
 def test_nothing_is_deleted_of_a_store_that_does_not_exist(tmp_path):
     assert delete_study(f"sqlite:///{tmp_path}/mlflow.db", "1") == 0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("point", "name"), [
+    ({"training.lr": 3e-4, "model.layers": 2}, "0007 lr=3e-4 layers=2"),
+    ({"a.lr": 0.01, "b.lr": 1e-5}, "0007 a.lr=0.01 b.lr=1e-5"),
+    ({"a.dropout": 0.123456, "a.kind": "relu", "a.bias": True}, "0007 dropout=0.123 kind=relu bias=True"),
+    ({"a." + "k" * 300: 1}, "0007 " + "k" * 245),
+])  # fmt: skip
+def test_names_are_short_and_bounded(point, name):
+    assert run_name(Trial(7, 0, point)) == name
+
+
+@pytest.mark.parametrize(("epochs", "steps", "expected"), [
+    ([1, 2, 2.5], [50, 100, 125], [1, 2, 3]),
+    ([0.5, 1, 1.5], [50, 100, 150], [50, 100, 150]),
+    ([0.5, 1, 1.5], [None] * 3, [1, 2, 3]),
+    ([None] * 2, [50, 100], [50, 100]),
+])  # fmt: skip
+def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epochs, steps, expected):
+    curve = Curve("fold_0")
+    given = [{"epoch": epoch, "step": step} for epoch, step in zip(epochs, steps, strict=True)]
+    found = [curve.point({key: place for key, place in point.items() if place is not None}) for point in given]
+    assert [point["step"] for point in found] == expected
+
+
+def test_a_trial_has_the_spread_over_folds_and_the_parameters_of_the_largest_fold(tmp_path):
+    config, sent = toy_config(objective="toy_data:noisy", split=shipped("default", "split") | {"folds": 2}), []
+    outcomes = {fold: Outcome({"score": 0.5 + 0.2 * fold, "parameters": 700 + 200 * fold}) for fold in (0, 1)}
+    trial = finished(Trial(0, 0, {"toy.lr": 0.1}), outcomes, Goal({"score": "maximize"}))
+    MlflowTracker(prepared(tmp_path, config), SimpleNamespace(send=sent.append)).trial_finished(trial)
+    ((_, closed),) = sent
+    expected = {"score": 0.6, "score_standard_deviation": 0.2 / 2**0.5, "num_parameters": 900}
+    assert {name: closed["metrics"][name] for name in expected} == pytest.approx(expected)
+    assert (trial.num_parameters, Trial(0, 0, {}).num_parameters) == (900, None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_view_fits_into_a_tag_whatever_the_names(count):
+    columns = [f"{place}{'n' * 190}" for place in range(count)]
+    table = {"direction": "minimize", "curves": [f"fold_0/{columns[0]}"], "others": ["amount"]}
+    table |= {"metrics": columns, "flags": ["hpo.is_on_front"], "keys": columns}
+    for view in study_views("1", "s", 0.0, table, "r" * 32).values():
+        assert len(view) <= 5000
+        assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
+
+
+@pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])
+def test_every_name_becomes_one_that_mlflow_takes(name):
+    _validate_metric_name(f"fold_0_repeat_1/final_{mlflow_name(name)}")
+    _validate_param(mlflow_name(name), "1")
+    assert mlflow_name(name) == name or name not in ("a/b", "loss", "é")

@@ -20,17 +20,26 @@ from tests.tracked import new_store, run, runs_of, tracked_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 TRIAL = Trial(0, 0, {"toy.lr": 0.1})
+KILLED = """
+import os, sys, time
+from pathlib import Path
+import psutil
+from tests.contracts.test_tracker_process import tracked_study, tracker_with_a_trial
+tracker_with_a_trial(tracked_study(Path(sys.argv[1])))
+time.sleep(0.5)
+(writer,) = [p for p in psutil.Process().children() if 'hpo.track.process' in p.cmdline()]
+print(writer.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder with an empty MLflow store in it."""
     new_store(tmp_path)
     return tmp_path
 
 
 def tracker_with_a_trial(study):
-    """Return a tracker, which has a process of its own, after it was sent a study and its first trial."""
     tracker, record = make_tracker(study), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
     record.close()
@@ -39,7 +48,6 @@ def tracker_with_a_trial(study):
 
 
 def wait(condition, limit):
-    """Wait until the condition holds and return the seconds it took."""
     start = time.monotonic()
     while not condition():
         assert time.monotonic() - start < limit
@@ -70,7 +78,6 @@ def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folde
 
 
 def test_the_study_goes_on_when_mlflow_cannot_be_written(folder, capfd):
-    """Nothing listens on the address; the search ends as ever and says that it was not sent."""
     result = run(tracked_study(folder, trials=3, patience=1.0, uri="http://user:secret-word@127.0.0.1:9"))
     assert (len(result.run.history), result.is_tracked) == (3, False)
     said = capfd.readouterr().err
@@ -86,21 +93,7 @@ def test_no_other_user_sees_a_password_among_the_processes(folder):
     tracker.close(0.1)
 
 
-KILLED = """
-import os, sys, time
-from pathlib import Path
-import psutil
-from tests.contracts.test_tracker_process import tracked_study, tracker_with_a_trial
-tracker_with_a_trial(tracked_study(Path(sys.argv[1])))
-time.sleep(0.5)
-(writer,) = [p for p in psutil.Process().children() if 'hpo.track.process' in p.cmdline()]
-print(writer.pid, flush=True)
-os.kill(os.getpid(), 9)
-"""
-
-
 def test_a_driver_that_died_leaves_no_run_running(folder):
-    """Killed without a word: its process marks what ran, and ends."""
     command = [sys.executable, "-c", KILLED, str(folder)]
     process = int(subprocess.run(command, env=environment(), capture_output=True, text=True, check=False).stdout)
     wait(lambda: not psutil.pid_exists(process) or psutil.Process(process).status() == "zombie", 60)
@@ -109,7 +102,6 @@ def test_a_driver_that_died_leaves_no_run_running(folder):
 
 
 def test_one_process_at_a_time_writes_a_study(folder):
-    """The second waits for the first; both make trial 0, and there is one."""
     study = tracked_study(folder)
     assert [tracker.close() for tracker in [tracker_with_a_trial(study) for _ in range(2)]] == [True, True]
     _, children = runs_of(study)

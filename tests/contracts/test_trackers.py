@@ -9,15 +9,14 @@ from mlflow import MlflowClient
 
 from hpo.report.sections.curves import improvements
 from hpo.track.views import opened, tag_of
+from tests.studies import toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, synchronise, tracked_study
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 
 def shown(study, **options):
-    """Run a study and return it with its result and what MLflow has of it."""
-    result = run(study, **options).run
-    client = MlflowClient(study.config.track.uri)
+    result, client = run(study, **options).run, MlflowClient(study.config.track.uri)
     parent, children = runs_of(study)
     given = {"study": study, "result": result, "client": client, "parent": parent, "children": children}
     tags = client.get_experiment_by_name("tests").tags
@@ -41,7 +40,6 @@ def front(tmp_path_factory):
 
 
 def everything(study):
-    """Return all that MLflow has of a study: every run with every point of every metric."""
     client = MlflowClient(study.config.track.uri)
     parent, children = runs_of(study)
     found = []
@@ -52,7 +50,6 @@ def everything(study):
     return found
 
 
-@pytest.mark.slow
 def test_mlflow_shows_what_the_record_holds(toy):
     assert_shows_the_record(toy.study)
     for trial in toy.result.history:
@@ -64,7 +61,6 @@ def test_mlflow_shows_what_the_record_holds(toy):
         assert artifacts == (["error.txt"] if trial.state == "failed" else [])
 
 
-@pytest.mark.slow
 def test_the_run_of_the_study_has_its_settings_its_data_its_winner_and_its_files(toy):
     tags, params, winner, run_id = toy.data.tags, toy.data.params, toy.result.winner, toy.parent.info.run_id
     assert toy.parent.info.status == "FINISHED"
@@ -82,13 +78,11 @@ def test_the_run_of_the_study_has_its_settings_its_data_its_winner_and_its_files
     assert {"report.md", "report.html", "report.json", "trials.csv", "config.yaml", "best.yaml"} <= artifacts
 
 
-@pytest.mark.slow
 def test_saved_views_have_a_row_for_each_study_and_each_of_its_trials(toy):
     state, run_id = opened(toy.views["mlflow.sharedViewState.hpo-studies"]), toy.parent.info.run_id
     rows = toy.client.search_runs([toy.parent.info.experiment_id], state["searchFilter"])
     assert [row.info.run_id for row in rows] == [run_id]
     values = toy.data.tags | toy.data.metrics
-    # There was no test evaluation.
     assert {column.split("`")[1] for column in state["selectedColumns"]} - set(values) == {"test_score"}
     assert (values["hpo.state"], values["hpo.goal"], values["hpo.trials"]) == ("ended", "max score", "14 of 14")
     trials = opened(toy.views[toy.view])
@@ -96,17 +90,14 @@ def test_saved_views_have_a_row_for_each_study_and_each_of_its_trials(toy):
     assert set(trials["selectedColumns"]) >= {"metrics.`score`", *(f"params.`{key}`" for key in toy.study.space.keys)}
 
 
-@pytest.mark.slow
 def test_scores_are_drawn_by_the_number_of_the_trial(toy):
-    history = toy.result.history
-    points = toy.client.get_metric_history(toy.parent.info.run_id, "trial_score")
+    history, points = toy.result.history, toy.client.get_metric_history(toy.parent.info.run_id, "trial_score")
     assert {p.step: p.value for p in points} == {t.number: t.score for t in history if t.score is not None}
     *best, last = [(p.step, p.value) for p in toy.client.get_metric_history(toy.parent.info.run_id, "best_score")]
     assert last == (len(history), toy.result.winner.score)
     assert best == [(trial.number, trial.score) for trial in improvements(history)]
 
 
-@pytest.mark.slow
 def test_of_several_metrics_every_one_is_shown_and_which_trials_are_on_the_front_and_within_the_limits(front):
     assert_shows_the_record(front.study)
     result, metrics, tags = front.result, front.data.metrics, front.data.tags
@@ -119,16 +110,33 @@ def test_of_several_metrics_every_one_is_shown_and_which_trials_are_on_the_front
     assert tags["hpo.chosen_as"] == "the knee of the front"
     # Whatever is better beyond the limits.
     assert metrics["best_score"] == max(trial.score for trial in complete if trial.keeps_limits)
+    every, alone = (opened(front.views[view]) for view in (front.view, f"{front.view}-front"))
+    flags = ["tags.`hpo.is_on_front`", "tags.`hpo.is_within_limits`"]
+    assert {*every["selectedColumns"]} >= {"metrics.`score`", "metrics.`size`", "metrics.`metric.seconds`", *flags}
+    found = front.client.search_runs([front.parent.info.experiment_id], alone["searchFilter"])
+    assert len(found) == metrics["num_on_front"]
     child = front.children[complete[0].number].data.metrics
     assert child["seconds"] == pytest.approx(complete[0].seconds)
     assert child["metric.seconds"] == complete[0].mean("seconds")
 
 
-@pytest.mark.slow
+def test_trials_at_a_scale_show_what_it_changes_and_their_cost_and_the_winner_is_of_the_target(tmp_path):
+    new_store(tmp_path)
+    scales = [{"toy.momentum": 0.1, "toy.layers": layers} for layers in (3, 2, 1)]
+    section = toy_config("ladder", trials=11)["study"] | {"scales": scales}
+    space = {"toy": {"lr": {"low": 1e-4, "high": 1.0, "log": True}}}
+    ladder = shown(tracked_study(tmp_path, strategy="ladder", trials=11, study=section, space=space))
+    for trial in ladder.result.history:
+        data, values = ladder.children[trial.number].data, {**trial.point, **scales[trial.scale - 1]}
+        assert data.params == {key: str(value) for key, value in values.items()}
+        assert data.metrics["cost"] == ladder.study.config.strategy["costs"][trial.scale - 1]
+    assert ladder.data.params["toy.layers"] == "1"
+    assert ladder.data.metrics["best_score"] == ladder.result.winner.score
+
+
 @pytest.mark.parametrize("name", ["toy", "front"])
 def test_sending_it_again_changes_nothing(name, request, monkeypatch):
     study = request.getfixturevalue(name).study
-    # Printed paths are relative to here.
     monkeypatch.chdir(study.folder.path.parent)
     before = everything(study)
     assert synchronise(study)

@@ -1,1 +1,0 @@
-"""References of searches and trainings, which hold the numbers `REVISION` of what decides trials."""

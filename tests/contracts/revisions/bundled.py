@@ -77,7 +77,6 @@ def _told(steps):
 
 
 def cases():
-    """Return by the name of an objective what makes its results, by their names."""
     there, absent = {"layers": 2, "width": 16}, {"layers": 4, "width": 8}
     curves = {"curves": "curves.jsonl", "curve": "losses"}
     return {
@@ -105,6 +104,5 @@ def cases():
 
 
 def run(made):
-    """Return what one of them makes, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         return json.loads(json.dumps(made()))

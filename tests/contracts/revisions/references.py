@@ -19,7 +19,6 @@ _OF_LOSS = ("loss", "train_loss", "perplexity", "gradient_norm", "learning_rate"
 
 
 def revisions():
-    """Return the number of each part of the toolkit that decides trials, by its name here."""
     parts = {"the search": loop.REVISION, "model": objective.REVISION}
     parts |= {module.__name__: module.REVISION for module in (table, command, outside)}
     return parts | {name: kind.REVISION for name, (_, kind) in STRATEGIES.items()}
@@ -32,7 +31,6 @@ def key_of(part):
 
 
 def cases(part):
-    """Return what runs each case of a part, by its name."""
     if part == "model":
         return {name: partial(trainings.run, made) for name, made in trainings.all_cases().items()}
     if part in bundled.cases():
@@ -46,7 +44,6 @@ def _searched(tree):
 
 
 def found(part):
-    """Return what a part makes now, by the names of its cases."""
     return {name: run() for name, run in cases(part).items()}
 
 
@@ -81,7 +78,6 @@ def _of_search(before, now):
 
 
 def _of_training(before, now):
-    """Yield what differs: any number where the losses are the same to the bit, else losses beyond a tolerance."""
     pairs = [("the result", before["result"], now["result"]), ("the cost", before["cost"], now["cost"])]
     pairs += [(f"point {place}", *pair) for place, pair in enumerate(zip(before["curve"], now["curve"], strict=False))]
     if len(before["curve"]) != len(now["curve"]):
@@ -97,5 +93,4 @@ def _of_training(before, now):
 
 
 def read():
-    """Return all references, by part and numbers."""
     return json.loads(PATH.read_text()) if PATH.exists() else {}

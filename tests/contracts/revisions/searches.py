@@ -19,32 +19,22 @@ from hpo.workers.dispatch.simulated import SimulatedDispatcher
 from tests.contracts.revisions.worlds import Scripted
 from tests.studies import REPOSITORY, SPACES, STRATEGIES, searched_by, toy_config
 
-BLOCK = 50  # trials that are compared together
-LIBRARYS = {"tpe": ("optuna",), "gp": ("optuna", "torch", "scipy"), "cma_es": ("optuna", "cmaes")}
+BLOCK, LIBRARYS = 50, {"tpe": ("optuna",), "gp": ("optuna", "torch", "scipy"), "cma_es": ("optuna", "cmaes")}
 """Strategies that a library makes, with the libraries."""
 
-OBJECTIVE = "tests.contracts.revisions.worlds"
-SCRIPTED = {"name": "scripted"}
+OBJECTIVE, SCRIPTED = "tests.contracts.revisions.worlds", {"name": "scripted"}
 _EXACT = ("number", "round", "amount", "continues", "trained", "state", "score", "excess", "cost")
-_FRONT = {"metrics": {"score": "maximize", "size": "minimize"}}
-_LIMITS = {"limits": {"latency": 8.0}}
-_LARGE = {
-    "toy": {
-        "layers": {"values": [1, 2, 3, 4, 5, 6, 7, 8]},
-        "width": {"values": [4, 8, 16, 32, 64]},
-        "nonlinearity": {"choices": ["relu", "gelu", "tanh"]},
-        "always": {"low": 1, "high": 5, "points": 5},
-    }
-}
-_WIDE = {"toy": {**SPACES["continuous"]["toy"], "nonlinearity": {"choices": ["relu", "gelu", "tanh"]}}}
+_FRONT, _LIMITS = {"metrics": {"score": "maximize", "size": "minimize"}}, {"limits": {"latency": 8.0}}
+_ACTS = {"nonlinearity": {"choices": ["relu", "gelu", "tanh"]}}
+_NUMBERS = {"layers": {"values": [1, 2, 3, 4, 5, 6, 7, 8]}, "width": {"values": [4, 8, 16, 32, 64]}}
+_LARGE = {"toy": {**_NUMBERS, **_ACTS, "always": {"low": 1, "high": 5, "points": 5}}}
+_WIDE = {"toy": {**SPACES["continuous"]["toy"], **_ACTS}}
 _FIRST = {"first": [{"toy.layers": 2, "toy.width": 8, "toy.nonlinearity": "tanh", "toy.always": 2}]}
 _BOUNDED = {"require": ["toy.layers * toy.width <= 128"]}
 
 
 def case(strategy="random", space=None, trials=200, folds=1, function=None, split=None, dispatch=None, **study):
-    """Return the tree of a search: settings of a strategy, a space, and keys of its section `study`."""
-    name = strategy if isinstance(strategy, str) else "own"
-    tree = space or _LARGE
+    name, tree = strategy if isinstance(strategy, str) else "own", space or _LARGE
     is_whole = "low" not in json.dumps(tree) or tree is _LARGE
     function = function or ("seeded" if is_whole else "smooth")
     config = toy_config(strategy, searched_by(name, tree), trials, f"{OBJECTIVE}:{function}")
@@ -55,7 +45,6 @@ def case(strategy="random", space=None, trials=200, folds=1, function=None, spli
 
 @functools.cache
 def by_strategy():
-    """Return the searches that hold the number of a strategy, by its registered name."""
     found = {}
     for name, settings in STRATEGIES.items():
         trials, is_ladder = 30 if name == "gp" else 200, name.startswith("ladder")
@@ -75,10 +64,8 @@ def by_strategy():
 
 @functools.cache
 def of_the_search():
-    """Return searches by a strategy of the tests: what differs there is the search's."""
     amounts = SCRIPTED | {"amounts": True}
-    scales = {"scales": [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)]}
-    wide = case("grid", trials=200)
+    scales, wide = {"scales": [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)]}, case("grid", trials=200)
     return {
         "a hold-out": case(SCRIPTED),
         "one lane": case(SCRIPTED, lanes=1, trials=60),
@@ -109,8 +96,6 @@ def of_the_search():
 
 
 def run(tree):
-    """Run a search in memory, and return its trials and its winner."""
-    # No two searches find one another's folder.
     with tempfile.TemporaryDirectory() as folder:
         study = dataclasses.replace(_prepared(tree), folder=StudyFolder(Path(folder, "study")))
         record = memory_record(study.goal, study.layout)
@@ -132,7 +117,6 @@ def _prepared(tree):
 
 
 def rows(trials, winner):
-    """Return trials as rows of JSON: all that decides and follows from them, but what is measured."""
     return [
         {name: getattr(trial, name) for name in _EXACT} | {
             "point": dict(trial.point), "learned": list(trial.learned), "other_losses": list(trial.other_losses),

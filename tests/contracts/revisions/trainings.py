@@ -12,18 +12,13 @@ from model.config.whole import SHAPE_OF_DATA
 from tests.model.conftest import of, small, task_of
 from tests.model.conftest import run as train
 
-_SIZES = {
-    "transformer": {"model__feed_forward_width": 24},
-    "recurrent": {},
-    "convolutional": {"model__num_layers": 2},
-}
+_SIZES = {"transformer": {"model__feed_forward_width": 24}, "recurrent": {}, "convolutional": {"model__num_layers": 2}}
 _WORDS = ["the", "film", "was", "a", "very", "good", "bad", "tale", "of", "two", "odd", "cats", "and", "one", "dog"]
 _WORDS += ["who", "ran"]
 OPTIMIZERS = ("sgd", "adam", "adamw", "adagrad", "rmsprop", "muon")
 
 
 def case(data="digits", family="transformer", size=80, task=None, **keys):
-    """Return what a training is made of: its data, how many examples, keys of its configuration, and of its task."""
     # The references were written with these numbers of cost.
     cost = {"training__cost_number": 200.0, "training__cost_step": 3e7}
     keys = _SIZES[family] | cost | {"training__batch_size": 16} | keys
@@ -31,7 +26,6 @@ def case(data="digits", family="transformer", size=80, task=None, **keys):
 
 
 def all_cases():
-    """Return trainings by name."""
     text = "language_modelling"
     cases = {f"{data}, {family}": case(data, family) for family in _SIZES for data in SHAPE_OF_DATA}
     cases |= {f"optimizer {name}": case(training__optimizer=name) for name in OPTIMIZERS}
@@ -98,7 +92,6 @@ def _texts(data, folder):
 
 
 def run(made):
-    """Train, and return the points of the curve and the result."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         data, keys = made["data"], made["keys"]

@@ -14,7 +14,6 @@ from hpo.trials.space.space import point_key
 from hpo.trials.trial import Proposal
 
 __all__ = ["describe_cost", "describe_data", "seeded", "smooth"]
-
 CONTINUES = True
 FULL = 4
 _ONE_IN = 13  # points that fail
@@ -56,7 +55,6 @@ def seeded(task):
 
 
 def describe_cost(config):
-    """Return what a unit costs: another for each width."""
     width = config["toy"]["width"]
     return 1.0 + (width if isinstance(width, int) else 4) / 16
 
@@ -64,8 +62,7 @@ def describe_cost(config):
 class Scripted:
     """Proposes by draws and by what is known, so that no change of another strategy changes its trials."""
 
-    learns = "by_trial"
-    announcement = "a strategy of the tests"
+    learns, announcement = "by_trial", "a strategy of the tests"
 
     class Settings(StrategySettings):
         amounts: bool = False
@@ -74,8 +71,7 @@ class Scripted:
         self.settings, self.space, self.seed = settings, space, seed
 
     def propose(self, known, pending):
-        rng = generator(self.seed, known, pending)
-        trials = [*known, *pending]
+        rng, trials = generator(self.seed, known, pending), [*known, *pending]
         taken = {(trial.key, trial.amount) for trial in trials}
         complete = sorted((trial.loss, trial.number) for trial in known if trial.state == "complete")
         if self.settings.amounts and complete and len(trials) % 3 == 0:
