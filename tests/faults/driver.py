@@ -11,24 +11,15 @@ from hpo.study.files.folder import StudyFolder
 from tests.studies import environment, rows, run_toy, shipped, toy_config
 
 TOY = (
-    "+toy={layers: 2, width: 16, nonlinearity: relu, lr: 0.01, momentum: 0.5, always: 1}",
-    "space=none",
-    "space.toy.layers=[1,2,3,4,5]",
-    "space.toy.width=[8,16,32,64]",
-    "space.toy.lr=[0.001,0.01,0.1]",
-    "space.first=[]",
-    "strategy=evolutionary",
-    "study.name=toy",
-    "study.metric=score",
-    "study.trials=15",
+    *("+toy={layers: 2, width: 16, nonlinearity: relu, lr: 0.01, momentum: 0.5, always: 1}", "space=none"),
+    *("space.toy.layers=[1,2,3,4,5]", "space.toy.width=[8,16,32,64]", "space.toy.lr=[0.001,0.01,0.1]"),
+    *("space.first=[]", "strategy=evolutionary", "study.name=toy", "study.metric=score", "study.trials=15"),
     "track=none",
 )
-TRACKED = tuple(word for word in TOY if word != "track=none")
-LOCAL = (*TOY, "dispatch=local")
+TRACKED, LOCAL = tuple(word for word in TOY if word != "track=none"), (*TOY, "dispatch=local")
 
 
 def undisturbed_rows(folder):
-    """Return the rows of the study of TOY when nothing happens to it."""
     return run_toy(folder, toy_config(shipped("evolutionary"), trials=15))
 
 
@@ -42,14 +33,12 @@ def start(*arguments, **options):
 
 
 def hpo(*arguments, **options):
-    """Run `hpo` to its end; return its exit code, standard output and standard error."""
     process = start(*arguments, **options)
     out, err = process.communicate(timeout=240)
     return process.returncode, out, err
 
 
 def finished(*arguments, **options):
-    """Run `hpo`, which has to succeed; return the rows of the study's trials.csv without times."""
     code, out, err = hpo(*arguments, **options)
     assert code == 0, out + err
     return rows(Path("runs/toy/trials.csv"))
@@ -64,7 +53,6 @@ def gone_on(name="toy", trials=None):
 
 
 def wait_for_line(process, words):
-    """Read the driver's output up to a line with these words."""
     for line in process.stdout:
         if words in line:
             return line
@@ -72,7 +60,6 @@ def wait_for_line(process, words):
 
 
 def wait_for_file(name, seconds=60):
-    """Wait until an objective has left this file."""
     deadline = time.monotonic() + seconds
     while not Path(name).exists():
         assert time.monotonic() < deadline, f"there is no {name}"

@@ -18,14 +18,12 @@ from tests.tracked import new_store
 
 
 def free_port():
-    """Return a port of the loopback address where nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def serve(port, folder):
-    """Serve MLflow's application from the store in the folder."""
     os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
     from mlflow.server import app, handlers
     from werkzeug.serving import make_server
@@ -58,13 +56,11 @@ class FaultyServer:
         self.set_mode("pass")
 
     def set_mode(self, mode):
-        """Choose how the next requests are answered."""
         aside = self.folder / "mode.next"
         aside.write_text(mode)
         aside.replace(self.folder / "mode")
 
     def start(self):
-        """Start the server and wait until it answers."""
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
         self._process = subprocess.Popen(self._command, cwd=self.folder, env=environment(), **silent)
         end = time.monotonic() + 120
@@ -74,7 +70,6 @@ class FaultyServer:
             time.sleep(0.2)
 
     def kill(self):
-        """Kill the server and all of its processes at once, if it runs."""
         if self._process is not None:
             os.killpg(self._process.pid, 9)
             self._process.wait()

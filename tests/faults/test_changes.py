@@ -16,6 +16,7 @@ import yaml
 
 import hpo
 from hpo.engine.strategies.random import RandomSearch
+from hpo.study.files.folder import StudyFolder
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo as command
@@ -27,10 +28,10 @@ FEW, ALL = 4, 9
 RESUME = ("resume", "toy", f"study.trials={ALL}")
 TRAINER = """
 import beside
-
 def run_fold(task):
     return {"score": -abs(task["config"]["toy"]["layers"] - beside.BEST) - task["config"]["toy"]["lr"]}
 """
+CALL, LR = {"trials": 1, "direction": "minimize", "settings": HERE}, {"lr": hpo.log(1e-5, 1e-2)}
 
 
 def config(trials, **changes):
@@ -41,7 +42,6 @@ def edit(path, old, new):
     text = Path(path).read_text()
     assert old in text
     Path(path).write_text(text.replace(old, new))
-    # The next command imports modules as a new process would.
     forget()
 
 
@@ -55,7 +55,6 @@ def forget():
 
 @pytest.fixture
 def modules(monkeypatch):
-    """Import modules from the working directory, and forget them afterwards."""
     monkeypatch.syspath_prepend(str(Path.cwd()))
     yield
     forget()
@@ -81,7 +80,6 @@ def allowed_changes():
 
 
 def goes_on(capsys, *arguments):
-    """Continue the study by the command, and return what it prints to standard error."""
     code, out, err = command(capsys, *(arguments or RESUME))
     assert code == 0, out + err
     return err
@@ -100,7 +98,6 @@ def test_an_allowed_change_is_noted_once_with_its_time_and_each_trial_keeps_its_
     """The winner is from before the change, which makes every later trial worse."""
     line = "config: toy.momentum was 0.5 and is now -100.0"
     goes_on(capsys, "resume", "toy", "study.trials=5", "toy.momentum=-100.0", "--allow-changes")
-    # From now on that is the study's configuration.
     goes_on(capsys, "resume", "toy", "study.trials=6", "study.finalists=2")
     (allowed,) = allowed_changes()
     assert (allowed["changes"], "T" in allowed["time"]) == ([line], True)
@@ -122,7 +119,6 @@ def test_what_makes_another_study_and_a_budget_below_the_trials_are_refused_even
 
 
 def change_noted_code(part, name, value):
-    """Write one value into the note of the code."""
     with sqlite3.connect("runs/toy/study.db") as database:
         ((text,),) = database.execute("SELECT value_json FROM study_user_attributes WHERE key = 'code'")
         note = json.loads(text)
@@ -196,10 +192,6 @@ def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
     assert "the workers' copy of the data was changed" in caplog.text
 
 
-CALL = {"trials": 1, "direction": "minimize", "settings": HERE}
-LR = {"lr": hpo.log(1e-5, 1e-2)}
-
-
 def by_lr(factor=1):
     """Return a function that no module has."""
     return lambda given: factor * given["lr"]
@@ -207,24 +199,20 @@ def by_lr(factor=1):
 
 @pytest.fixture(scope="module")
 def called(tmp_path_factory):
-    """Return a folder with a study `train` that was started from Python."""
     folder = tmp_path_factory.mktemp("called")
     with contextlib.chdir(folder):
         hpo.search(by_lr(), LR, name="train", progress=False, **CALL)
     return folder
 
 
-CALLS = [
+@pytest.mark.parametrize(("given", "words"), [
     ({"space": {"lr": (0.0, 0.5)}}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5; choose another name="),
     ({"space": {**LR, "net": {"act": ["relu"]}}}, "space.net.act was missing and is now ['relu']; choose"),
     ({"strategy": "tpe"}, "strategy= was 'random' and is now 'tpe'; choose another name="),
     ({"seed": 7}, "seed= was 0 and is now 7"),
     ({"score": "last"}, "score= was 'best' and is now 'last'"),
     ({"objective": by_lr(2)}, "its start: the function changed (its code, or a value that it uses); undo"),
-]
-
-
-@pytest.mark.parametrize(("given", "words"), CALLS)
+])  # fmt: skip
 def test_a_changed_call_from_python_says_what_changed_as_it_is_typed(called, given, words):
     shutil.copytree(called / "runs", "runs")
     with pytest.raises(hpo.HpoError) as refusal:
@@ -247,8 +235,8 @@ def test_a_changed_function_and_changed_data_continue_a_study_where_that_is_allo
 
 @pytest.mark.slow
 def test_a_new_study_without_a_name_says_what_changed(capsys):
-    def searched(space, **given):
-        return hpo.search(by_lr(2), space, **CALL, **given).name, capsys.readouterr().out
+    def searched(space, factor=2, **given):
+        return hpo.search(by_lr(factor), space, **CALL, **given).name, capsys.readouterr().out
 
     name, out = searched(LR)
     assert "a new study" not in out
@@ -258,6 +246,8 @@ def test_a_new_study_without_a_name_says_what_changed(capsys):
     assert searched(LR)[0] == name != second
     changed = {"strategy": "evolutionary", "metric": "loss", "seed": 1, "score": "last"}
     assert ": strategy=, seed=, metric= and 1 more changed" in searched(more, **changed)[1]
+    assert ": objective (its code, or a value that it uses) changed" in searched(more, factor=3)[1]
+    assert "a new study" not in searched({"lr": [1, 2]}, progress=False)[1]
 
 
 @pytest.mark.slow
@@ -266,11 +256,15 @@ def test_a_function_from_python_is_read_again_from_its_study_alone(capsys):
         return config["lr"] + trial.seed % 7
 
     study = found(train, trials=2)
+    study.report(title="why?")
     report = json.loads((study.folder / "report.json").read_text())
+    assert report["study"]["title"] == "why?"
     assert any("was given from Python and is stored in objective.pkl" in caution for caution in report["cautions"])
     assert command(capsys, *shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none")[0] == 0
     again = study.reproduce("all").table
     assert (again["recorded"] == again["reproduced"]).all()
+    with pytest.raises(hpo.HpoError, match="start a study from Python"):
+        hpo.search(StudyFolder(study.folder).config().to_dict(), name="other")
     (study.folder / "objective.pkl").unlink()
     with pytest.raises(hpo.HpoError, match="was given from Python and is stored only in its study's folder"):
         study.resume(5, progress=False)

@@ -37,7 +37,6 @@ def half_way(tmp_path_factory):
 
 @pytest.fixture
 def begun(half_way, tmp_path):
-    """The database of the first, to be damaged."""
     shutil.copytree(half_way / "study", tmp_path / "study")
     return tmp_path / "study" / "study.db"
 
@@ -45,9 +44,7 @@ def begun(half_way, tmp_path):
 TABLES = ("trials", "trial_user_attributes", "trial_params", "trial_values")
 STATEMENTS = {
     "a trial deleted": [f"DELETE FROM {table} WHERE trial_id = 2" for table in TABLES],
-    "the last trial deleted": [
-        f"DELETE FROM {table} WHERE trial_id = (SELECT max(trial_id) FROM {table})" for table in TABLES
-    ],
+    "the last trial deleted": [f"DELETE FROM {t} WHERE trial_id = (SELECT max(trial_id) FROM {t})" for t in TABLES],
     "no trials": ["DROP TABLE trials"],
 }
 
@@ -55,7 +52,8 @@ STATEMENTS = {
 def damage(database, how):
     content = database.read_bytes()
     half = len(content) // 2
-    changed = {"truncated": content[:half], "emptied": b"", "tail zeroed": content[:half] + bytes(half)}
+    zeroed = {"tail zeroed": content[:half] + bytes(half), "head zeroed": bytes(512) + content[512:]}
+    changed = {"truncated": content[:half], "emptied": b"", **zeroed}
     if how in STATEMENTS:
         with closing(sqlite3.connect(database)) as connection, connection:
             for statement in STATEMENTS[how]:
@@ -68,7 +66,9 @@ def damage(database, how):
 
 @pytest.mark.quick("emptied", "a trial deleted")
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["truncated", "tail zeroed", "emptied", "deleted", "a trial deleted", "no trials"])
+@pytest.mark.parametrize("how", [
+    "truncated", "tail zeroed", "head zeroed", "emptied", "deleted", "a trial deleted", "no trials"
+])  # fmt: skip
 def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(undisturbed, begun, how, caplog):
     damage(begun, how)
     with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces the record by its backup"):
@@ -81,7 +81,6 @@ def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(
     (begun.parent / "aside").rename(backup_path(begun))
     assert run_toy(begun.parent, config(ALL)) == undisturbed
     assert "the backup has replaced the file" in caplog.text
-    # The damaged file is kept for whoever wants to examine it.
     assert how == "deleted" or begun.with_name("study.db.damaged-1").exists()
 
 
@@ -131,6 +130,9 @@ def test_another_studys_record_or_backup_is_refused_even_under_the_same_name(beg
     shutil.copyfile(backup_path(half_way / "other" / "study.db"), backup_path(begun))
     with pytest.raises(StudyError, match="has no sound backup"):
         run_toy(begun.parent, config(ALL))
+    damage(backup_path(begun), "truncated")
+    with pytest.raises(StudyError, match="has no sound backup"):
+        run_toy(begun.parent, config(ALL))
 
 
 def test_a_sound_record_is_left_alone_with_or_without_its_mark(undisturbed, begun, caplog):
@@ -141,8 +143,9 @@ def test_a_sound_record_is_left_alone_with_or_without_its_mark(undisturbed, begu
 
 
 def test_nothing_is_evaluated_or_trained_for_a_report_that_could_not_be_written(capsys, study):
-    (study / "environment.json").write_text('{"python": "3.11"}')
-    assert "environment.json" in refused(capsys, "test", "made")
+    for content in ("{}", "[]", '{"python": "3.11"}'):
+        (study / "environment.json").write_text(content)
+        assert "environment.json" in refused(capsys, "test", "made")
     assert not (study / "test.json").exists()
     assert not Path("runs/test_evaluations.jsonl").exists()
     before = (study / "study.db").read_bytes()
@@ -159,9 +162,12 @@ def test_an_evaluation_that_the_test_log_has_lost_is_remembered(capsys, study):
     assert json.loads((study / "test.json").read_text())["evaluations_of_these_data"] == 2
 
 
-@pytest.mark.parametrize(("make", "name"), [(os.mkdir, "report.json"), (os.mkfifo, "driver.lock")])
+@pytest.mark.parametrize(("make", "name"), [
+    (os.mkdir, "report.json"), (os.mkfifo, "trials.csv"), (os.mkdir, "study.db.mark"), (os.mkfifo, "driver.lock")
+])  # fmt: skip
 def test_a_folder_or_pipe_in_the_place_of_a_file_is_named_and_never_waited_for(capsys, study, make, name):
     (study / name).unlink(missing_ok=True)
     make(study / name)
     code, _, err = hpo(capsys, "resume", "made", "study.trials=2", "report.figures=false")
-    assert (code in (1, 2), err.count("\n"), str(study / name) in err) == (True, 1, True)
+    is_named = (code in (1, 2), err.count("\n"), str(study / name) in err) == (True, 1, True)
+    assert is_named if name != "trials.csv" else (code, (study / name).is_file()) == (0, True), "a new one replaces it"

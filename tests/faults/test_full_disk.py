@@ -13,7 +13,6 @@ from tests.hpo.cli.commands import hpo as in_this_process
 
 
 def refused(code, err, *words):
-    """Assert that a command that the machine stopped ended with one line and no traceback."""
     lines = err.strip().splitlines()
     assert (code, lines[-1].startswith("error: ")) == (1, True), err
     for word in words:
@@ -29,8 +28,7 @@ def test_a_machine_that_can_write_or_open_nothing_more_fails_no_trial(undisturbe
     Path("disk_is_full").write_text("6")
     search = ("search", "objective=toy_faults:full_disk", f"+error={name}", *LOCAL)
     code, _, err = in_this_process(capsys, *search)
-    said = os.strerror(getattr(errno, name))
-    left = "files" if name == "EMFILE" else "bytes free"
+    said, left = os.strerror(getattr(errno, name)), "files" if name == "EMFILE" else "bytes free"
     refused(code, err, "trial 6", said, "runs/toy/checkpoints", left, "hpo resume toy")
     Path("disk_is_full").unlink()
     assert gone_on() == undisturbed
@@ -53,8 +51,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.slow
 def test_a_disk_that_is_full_at_the_start_or_after_some_trials(undisturbed, small_disk):
-    search = ("search", "objective=toys:score", *LOCAL)
-    ballast = small_disk / "ballast"
+    search, ballast = ("search", "objective=toys:score", *LOCAL), small_disk / "ballast"
     for room in (0, 600):  # KiB
         ballast.write_bytes(bytes((24 * 1024 - room) * 1024))
         code, _, err = hpo(*search)

@@ -22,19 +22,16 @@ from tests.faults.driver import LOCAL, TRACKED, finished, gone_on, hpo, outlivin
 from tests.studies import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
 # After so many kills it runs to its end, because a busy machine may not finish between two of them.
 MOST_KILLS = 6 if "HPO_FAULT_SEEDS" in os.environ else 2
 SEEDS = range(int(os.environ.get("HPO_FAULT_SEEDS", "1")))
 
 
 def kill_until_done(arguments, rng, shortest, longest):
-    """Run the command again and again, and kill it after `shortest` to `longest` seconds, until it ends by itself."""
     saved, kills = set(), 0
     Path("starts").touch()
     while True:
-        before = len(Path("starts").read_text().splitlines())
-        driver = start(*arguments)
+        before, driver = len(Path("starts").read_text().splitlines()), start(*arguments)
         is_killed = kills < MOST_KILLS and kill_after(driver, rng.uniform(shortest, longest))
         out, err = driver.communicate(timeout=240)
         # A trial that an earlier driver printed as finished was in the record by then.

@@ -18,7 +18,6 @@ from tests.studies import dispatch_section
 RANKS = """
 import os, signal, time
 from pathlib import Path
-
 def run(task):
     me = Path(f"{os.environ['RANK']}_{len(list(Path().glob(os.environ['RANK'] + '_*')))}")
     me.write_text(str(os.getpid()))
@@ -28,29 +27,10 @@ def run(task):
             os.kill(os.getpid(), signal.SIGKILL)
     return {"score": 1.0, "world": int(os.environ["WORLD_SIZE"])}
 """
-
-
-@pytest.mark.slow
-def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again():
-    Path("mine.py").write_text(RANKS)
-    settings = dispatch_section(workers=1, processes_per_task=3, cpus_per_worker=0.3, retries=1)
-    pool = make_dispatcher(Setup(settings=settings))
-    try:
-        outcomes, _ = run(pool, [Task(0, 0, Payload("mine:run", {}, "score", processes=3))])
-        assert (outcomes[0].error, outcomes[0].attempt, outcomes[0].metrics["world"]) == (None, 2, 3)
-        first = [int(path.read_text()) for path in Path().glob("*_0")]
-        assert outliving([psutil.Process(number) for number in first if psutil.pid_exists(number)], 5.0) == []
-        assert len(list(Path().glob("?_?"))) == 6
-    finally:
-        pool.close()
-
-
 STEPS = """
 import json, signal, time
 from pathlib import Path
-
 CONTINUES = True
-
 def steps(task):
     signals = []
     signal.signal(signal.SIGTERM, lambda *_: signals.append(True))
@@ -69,9 +49,23 @@ def steps(task):
 """
 
 
+@pytest.mark.slow
+def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again():
+    Path("mine.py").write_text(RANKS)
+    settings = dispatch_section(workers=1, processes_per_task=3, cpus_per_worker=0.3, retries=1)
+    pool = make_dispatcher(Setup(settings=settings))
+    try:
+        outcomes, _ = run(pool, [Task(0, 0, Payload("mine:run", {}, "score", processes=3))])
+        assert (outcomes[0].error, outcomes[0].attempt, outcomes[0].metrics["world"]) == (None, 2, 3)
+        first = [int(path.read_text()) for path in Path().glob("*_0")]
+        assert outliving([psutil.Process(number) for number in first if psutil.pid_exists(number)], 5.0) == []
+        assert len(list(Path().glob("?_?"))) == 6
+    finally:
+        pool.close()
+
+
 @pytest.fixture
 def cluster():
-    """A cluster of two nodes with one CPU each, both on this machine."""
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "object_store_memory": 10**8}
@@ -102,7 +96,6 @@ def until(pool, number, is_there):
 
 
 def attempts(pool, number):
-    """Return how often each of the trials was started, of which none may fail."""
     ended = until(pool, number, lambda report: report.outcome is not None)
     assert all(report.outcome.error is None for report in ended.values())
     return sorted(report.outcome.attempt for report in ended.values())
@@ -134,7 +127,6 @@ def test_trainings_on_a_node_that_drains_go_on_elsewhere_and_no_step_is_trained_
         pool.wait(0.2)
     there = next(each for each in ray.nodes() if each["NodeID"] != ray.get_runtime_context().get_node_id())
     assert ray._raylet.GcsClient(address=cluster.address).drain_node(there["NodeID"], 2, "the test takes it away", 0)[0]
-    # One of them was started again.
     assert attempts(pool, 2) == [1, 2]
     for path in trained:
         assert path.read_text().split() == [str(step) for step in range(40)]

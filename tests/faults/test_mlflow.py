@@ -55,9 +55,7 @@ def run_with(study, events):
 
 
 def shown(study, number):
-    """Wait until MLflow shows the trial."""
-    client = MlflowClient(study.config.track.uri)
-    end = time.monotonic() + 90
+    client, end = MlflowClient(study.config.track.uri), time.monotonic() + 90
     while time.monotonic() < end:
         experiment = client.get_experiment_by_name(study.config.track.experiment)
         condition = f"tags.`hpo.trial` = '{number}'"

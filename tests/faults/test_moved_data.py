@@ -23,12 +23,10 @@ LINES = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """Return a folder with a study of its lines.csv in runs/toy."""
     folder = tmp_path_factory.mktemp("started")
     with contextlib.chdir(folder):
         Path("lines.csv").write_text("\n".join(LINES) + "\n")
-        report = shipped("default", "report") | {"figures": False}
-        objective = "toy_file:run_fold"
+        report, objective = shipped("default", "report") | {"figures": False}, "toy_file:run_fold"
         tree = toy_config(trials=3, objective=objective, data={"path": "lines.csv"}, report=report)
         Path("toy.yaml").write_text(yaml.safe_dump(tree))
         assert main(["search", "--config", "toy.yaml"]) == 0
@@ -125,6 +123,13 @@ def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(move
         assert "scored before (1 time(s), last by study 'toy'" in refused(capsys, "test", "new")
 
 
+def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):
+    (moved / "test_evaluations.jsonl").write_text("{}\n")
+    says = "runs/toy/test_evaluations.jsonl:1: must be a JSON object with the keys fingerprint, study and time"
+    assert says in refused(capsys, *MADE["extension"], "data.path=there.csv")
+    assert not Path("runs/new").exists()
+
+
 @pytest.mark.slow
 def test_a_test_evaluation_reaches_the_mirror(moved, capsys, tmp_path):
     config = Path("config.yaml")
@@ -144,16 +149,18 @@ def test_data_without_a_fingerprint_may_not_move():
     def basis(path, data):
         return Basis({"data": {"path": path}, "space": {}}, data, None)
 
-    split = {"kind": "random", "parts": {"train": {"fingerprint": "a"}}}
-    file = {"fingerprint": "f"}
+    split, file = {"kind": "random", "parts": {"train": {"fingerprint": "a"}}}, {"fingerprint": "f"}
     line = {"data.path": "data.path was 'a' and is now 'b'"}
     for before, now, changed in (
+        (None, None, line),
         ({"parts": {"a": file}}, {"parts": {"b": file}}, {}),
+        ({"parts": {"curves": file}}, {"parts": {"curves": file, "b": file}}, line),
         ({"parts": {"a": file}}, {"parts": {"b": {"fingerprint": "g"}}}, line),
         # Of indices and labels alone, not of content.
         (split, split | {"has_digests": False, "files": {}}, line),
         (split, split | {"has_digests": True, "files": {}}, {}),
         (split | {"files": {"a": file}}, split | {"files": {"b": file}}, {}),
+        (split | {"files": {"a": file}}, split | {"has_digests": True, "files": {"b": {"fingerprint": "g"}}}, line),
     ):
         assert basis("a", before).changed_config(basis("b", now)) == changed
 

@@ -17,9 +17,7 @@ from tests.faults.driver import start
 from tests.studies import rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-
-UNSHARE = ("unshare", "--map-root-user", "--mount")
-NODE = {"num_cpus": 1, "object_store_memory": 10**8}
+UNSHARE, NODE = ("unshare", "--map-root-user", "--mount"), {"num_cpus": 1, "object_store_memory": 10**8}
 # One more node for the cluster at an address, until it is killed.
 BLIND_NODE = f"""
 import signal, sys, types
@@ -31,9 +29,7 @@ signal.pause()
 """
 MINE = """
 import json, os, time
-
 CONTINUES = True
-
 def run(config, trial):
     state, done = trial.resume_dir and trial.resume_dir / "state.json", 0
     if state and state.exists():
@@ -48,14 +44,8 @@ def run(config, trial):
     return {"score": config["lr"] * (trial.amount or 4)}
 """
 OF_MINE = (
-    "objective='mine:run(config, trial)'",
-    "+lr=0.1",
-    "space=none",
-    "+space.lr={low: 1e-4, high: 1.0, log: true}",
-    "study.metric=score",
-    "study.trials=12",
-    "track=none",
-    "report.figures=false",
+    *("objective='mine:run(config, trial)'", "+lr=0.1", "space=none", "+space.lr={low: 1e-4, high: 1.0, log: true}"),
+    *("study.metric=score", "study.trials=12", "track=none", "report.figures=false"),
 )
 HALVING = (*OF_MINE, "study.name=halving", "strategy=asha", "strategy.max_amount=4", "strategy.eta=2")
 
@@ -74,7 +64,6 @@ def blind_node(address, place, hidden):
 
 
 def end(process):
-    """Kill a node with all its processes."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -92,7 +81,6 @@ def nodes(tmp_path_factory):
     others = []
 
     def wait_for(number):
-        """Wait until the cluster has so many nodes."""
         deadline = time.monotonic() + 60
         while sum(node["Alive"] for node in cluster.global_state.node_table()) != number:
             assert time.monotonic() < deadline, f"there are not {number} nodes"
@@ -123,7 +111,6 @@ def ended(driver, code=0):
 
 
 def assert_is_as_in_one_process():
-    """Also that later trainings went on from the states of earlier ones."""
     ended(start("search", *HALVING, "study.name=here", "dispatch=local"))
     assert rows(Path("runs/halving/trials.csv")) == rows(Path("runs/here/trials.csv"))
     assert "from 1 to 2" in {path.read_text().strip() for path in Path("runs/halving/logs").iterdir()}

@@ -7,10 +7,13 @@ import optuna
 import pytest
 import yaml
 
+from hpo.errors import MachineError
 from hpo.study.opening import read_study
 from hpo.trials.record import optuna_tables
 from hpo.trials.record.storage import sqlite_url
+from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import point_of, read_rows
+from hpo.workers.objective.process_state import Isolation
 from tests.faults.driver import undisturbed_rows
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused, searched
@@ -39,6 +42,17 @@ def test_texts_of_any_kind_come_back_from_trials_csv(tmp_path):
     study = prepared(tmp_path / "study", tree)
     found = read_rows(study.folder.trials_path, ["toy.name"])
     assert [point_of(row, study.space) for row in found] == [dict(t.point) for t in read_study(study).trials()]
+    numbers = space_from_dict({"x": {"low": 1, "high": 9, "integer": True}}, {"x": 1})
+    assert [point_of({"x": text}, numbers) for text in ("inf", "nan", "-inf", "3.0")] == [None, None, None, {"x": 3}]
+
+
+def test_a_deleted_working_directory_is_named(capsys, monkeypatch):
+    Path("gone").mkdir()
+    monkeypatch.chdir("gone")
+    Path("../gone").rmdir()
+    assert "working directory: it was deleted" in refused(capsys, "search")
+    with pytest.raises(MachineError, match="the working directory was deleted; create it again"):
+        Isolation({})
 
 
 @pytest.mark.slow

@@ -26,15 +26,14 @@ def run(task):
 
 
 def occupied(name, content="raise RuntimeError('imported in place of ours')"):
-    """Write a module of the user, or a package."""
     path = Path(name) if name.endswith(".py") else Path(name, "__init__.py")
     path.parent.mkdir(exist_ok=True)
     path.write_text(content, encoding="utf-8")
 
 
-def searched(*arguments):
+def searched(*arguments, options=("-P",)):
     """Run `hpo search` as its console script does: the script's folder is first on Python's path, not this one."""
-    command = [sys.executable, "-P", "-m", "hpo", "search", *arguments]
+    command = [sys.executable, *options, "-m", "hpo", "search", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stdout + done.stderr
     return done.stdout
@@ -55,6 +54,10 @@ def test_a_users_own_modules_come_first_for_his_own_trainer():
     occupied("hpo.py")
     occupied("train.py", OWN_TRAINER)
     assert "winner: trial 0, score 4\n" in searched("objective=train:run", *THEIRS)
+    # With `python -m` the working directory comes first on the path.
+    Path("hpo.py").unlink()
+    occupied("model.py", "def train(task):\n    return {'score': 7.0}\n")
+    assert "winner: trial 0, score 7\n" in searched("objective=model:train", *THEIRS, "study.name=another", options=())
 
 
 def test_a_module_of_the_same_full_name_as_the_toolkits_and_an_own_hpo_py_are_refused(tmp_path):

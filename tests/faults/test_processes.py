@@ -1,6 +1,8 @@
 """What a task can do to its process: its worker reports how it ended, and goes on with another. No Ray is needed."""
 
 import importlib
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,7 +38,6 @@ def messages(child, objective, **config):
 
 
 def in_process(child):
-    """Return the number of the child's process, and the hash of a text in it."""
     return messages(child, "names_its_process")[-1]["outcome"].metrics
 
 
@@ -66,11 +67,21 @@ def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_pat
 
 
 def test_a_copy_of_the_process_that_comes_back_answers_for_nobody(child):
-    """Its points and its error: the next task would otherwise be answered by them."""
     *points, last = messages(child, "forks")
     assert last["outcome"].metrics == {"score": 2.0}
     assert [message["point"]["epoch"] for message in points] == [1, 2]
     assert still_works(child)
+
+
+def closes_everything(task):
+    os.closerange(3, 256)
+    time.sleep(60)
+
+
+@pytest.mark.nightly
+def test_a_process_that_cannot_be_talked_to_any_more_is_ended(child):
+    (last,) = child.run(replace(task(0, "constant").payload, objective=f"{__name__}:closes_everything"), "a call")
+    assert (last["died"]["signal"], still_works(child)) == (signal.SIGKILL, True)
 
 
 @pytest.mark.slow
@@ -84,7 +95,6 @@ def test_a_death_is_noticed_while_children_live_and_they_end_with_it(child):
 
 
 def works():
-    """Train a task that leaves a program behind, and wait to be killed."""
     messages(Child(str(REPOSITORY)), "leaves_a_program")
     sys.stdout.write("done\n")
     sys.stdout.flush()
@@ -141,6 +151,11 @@ def test_what_a_task_prints_comes_with_its_end_however_it_ends_without_secrets(c
     assert other["printed"] == ""
 
 
+def test_of_a_long_output_the_end_is_kept(child):
+    (last,) = messages(child, "prints", text="x" * 300_000)
+    assert re.fullmatch(r"\[37,8.*x\nfrom a program\n", last["printed"], re.DOTALL)
+
+
 def test_what_a_task_prints_comes_with_its_reports_too(child, monkeypatch):
     monkeypatch.setattr("hpo.workers.dispatch.printed.SECONDS_BETWEEN_LOGS", 0.0)
     first, *_ = child.run(replace(task(0, "constant").payload, objective="toy_faults:prints_and_reports"), "a call")
@@ -165,12 +180,9 @@ def test_a_text_has_the_same_hash_in_every_process(child, monkeypatch):
 
 
 def test_the_most_memory_that_a_task_held_of_a_gpu_is_reported(monkeypatch):
-    cuda = SimpleNamespace(
-        is_initialized=lambda: True,
-        max_memory_reserved=lambda: 3,
-        get_device_properties=lambda device: SimpleNamespace(total_memory=8),
-        reset_peak_memory_stats=lambda: None,
-    )
+    peak = {"max_memory_reserved": lambda: 3, "reset_peak_memory_stats": lambda: None}
+    properties = {"get_device_properties": lambda device: SimpleNamespace(total_memory=8)}
+    cuda = SimpleNamespace(is_initialized=lambda: True, **peak, **properties)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     assert gpu_memory() == {"gpu_memory": [3, 8]}
 

@@ -14,6 +14,7 @@ from tests.contracts.test_dispatchers import task as toy_task
 from tests.faults.driver import outliving
 from tests.studies import REPOSITORY, dispatch_section
 
+pytestmark = pytest.mark.slow
 SILENT_SECONDS = 3.0
 
 
@@ -39,7 +40,6 @@ def task(number, objective, **changes):
 
 
 def others():
-    """Tasks that must not notice."""
     return [toy_task(number, "constant") for number in (7, 8, 9)]
 
 
@@ -47,25 +47,21 @@ def are_unaffected(outcomes):
     return [outcomes[number].error for number in (7, 8, 9)] == [None] * 3
 
 
-@pytest.mark.slow
 def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
     deadly = {"killed": "signal 9", "leaves": "exit code 3"}
     tasks = [task(number, objective, config={"signal": signal.SIGKILL}) for number, objective in enumerate(deadly)]
     outcomes, _ = run(pool, [*tasks, *others()])
     for number, how in enumerate(deadly.values()):
-        assert outcomes[number].error == f"worker died ({how}), attempt 3 of 3"
-        assert outcomes[number].attempt == 3
+        assert (outcomes[number].error, outcomes[number].attempt) == (f"worker died ({how}), attempt 3 of 3", 3)
     assert are_unaffected(outcomes)
 
 
-@pytest.mark.slow
 def test_a_retried_task_goes_on_from_its_last_state(pool, directory, tmp_path):
     outcomes, _ = run(pool, [task(0, "dies_in_the_middle", resume_dir=str(tmp_path / "state"))])
     assert (outcomes[0].error, outcomes[0].attempt) == (None, 2)
     assert (directory / "epochs").read_text().split() == ["1", "2", "3", "4"], "no epoch is trained again"
 
 
-@pytest.mark.slow
 def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool, directory):
     """Both at once, so that the other tasks have no place but theirs."""
     before = psutil.Process().children(recursive=True)
