@@ -28,13 +28,11 @@ def main(arguments: list[str]) -> int:
         name, seconds = arguments[1:]
         options = [sys.argv[0], f"-max_total_time={seconds}", f"-timeout={HANGS_SECONDS}", "-rss_limit_mb=6000"]
         atheris.Setup([*options, "-print_final_stats=1"], fuzzer(TARGETS[name]).hypothesis.fuzz_one_input)
-        # It ends the process.
         atheris.Fuzz()
     environment = os.environ | {"PYTHONPATH": os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(REPOSITORY)))}
     names, failed = arguments or list(TARGETS), []
     for name in names:
         command = [sys.executable, "-m", "tests.fuzz.guided", _CHILD, name, str(round(SECONDS / len(names)) or 1)]
-        # In a process and a folder of its own.
         with tempfile.TemporaryDirectory(prefix="hpo-fuzz-") as folder:
             done = subprocess.run(command, cwd=folder, env=environment, check=False)
         failed += [name] if done.returncode else []

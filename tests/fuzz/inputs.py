@@ -1,8 +1,4 @@
-"""Strings, bytes and trees to give to readers.
-
-They are of two kinds: anything at all, which finds what nobody thought of, and nearly right input, a good one with some
-pieces exchanged, which gets past the first check.
-"""
+"""Strings, bytes and trees for readers: anything at all, and nearly right input, which gets past the first check."""
 
 import csv
 import gzip
@@ -21,26 +17,20 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
     max_leaves=12,
 )
-PIECES = st.sampled_from(
-    [
-        *"ab:{}[],|>#'\"\\?~@`=!1\n\t\0é\ud800\u2028",
-        *(": ", "- ", "  ", "&a ", "*a", "<<: ", "!!str ", "!!python/name:os ", "? ", "---\n", "...\n", "%YAML 1.1\n"),
-        *("1.5", "null", "yes", "study", "trials", "0x1F", "2020-01-01", "1_000", "!!binary ", "!!set "),
-    ]
+PIECES = (
+    *"ab:{}[],|>#'\"\\?~@`=!1\n\t\0é\ud800\u2028",
+    *(": ", "- ", "  ", "&a ", "*a", "<<: ", "!!str ", "!!python/name:os ", "? ", "---\n", "...\n", "%YAML 1.1\n"),
+    *("1.5", "null", "yes", "study", "trials", "0x1F", "2020-01-01", "1_000", "!!binary ", "!!set "),
 )
-YAML_TEXT = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=30).map("".join))
-OVERRIDE_PIECES = st.sampled_from(
-    [
-        *".=+~@{}[](),:1'\" \\$é\0\n",
-        *("study.trials", "model", "space", "++", "${", "-1", "1e9", "null", "true", "oc.env:X", "oc.decode:"),
-        *("choice(1,2)", "range(1,9)", "glob(*)", "???", "int("),
-    ]
+YAML_TEXT = st.one_of(st.text(max_size=60), st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+OVERRIDE_PIECES = (
+    *(*".=+~@{}[](),:1'\" \\$é\0\n", "choice(1,2)", "range(1,9)", "glob(*)", "???", "int("),
+    *("study.trials", "model", "space", "++", "${", "-1", "1e9", "null", "true", "oc.env:X", "oc.decode:"),
 )
-OVERRIDES = st.one_of(st.text(max_size=40), st.lists(OVERRIDE_PIECES, max_size=15).map("".join))
+OVERRIDES = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(OVERRIDE_PIECES), max_size=15).map("".join))
 WORDS = ["text", "label", "score", "lr", "state", "complete", "source", "target", "word", "0.5", "nan", "inf", "1e400"]
-ROW_PIECES = st.sampled_from(
-    [*',,,;\t\n\n\r"\0é\ufeff\u2028#{} -1ab', *WORDS, "\r\n", '""', '{"text": "a", "label": "b"}', "[1]"]
-)
+MORE = ("\r\n", '""', '{"text": "a", "label": "b"}', "[1]")
+ROW_PIECES = st.sampled_from([*',,,;\t\n\n\r"\0é\ufeff\u2028#{} -1ab', *WORDS, *MORE])
 
 
 def _json_lines(rows: list[tuple[Any, Any]]) -> bytes:
@@ -67,7 +57,6 @@ FILES = st.one_of(
 
 @st.composite
 def nearly(draw: Any, good: dict[str, Any]) -> dict[str, Any]:
-    """A good tree with one to three leaves or branches exchanged, or one taken out."""
     tree = good
     for _ in range(draw(st.integers(1, 3))):
         keys = [*flatten(tree), *(key.rpartition(".")[0] for key in flatten(tree) if "." in key)]

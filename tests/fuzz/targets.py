@@ -40,7 +40,8 @@ class Target(NamedTuple):
     examples: int = 40
 
 
-# Their samplers take a tenth of a second and more.
+def read_configuration(given: list[str]) -> None:
+    config_from_dict(compose.compose_config("search", given))
 
 
 def read_whole_configuration(text: str) -> None:
@@ -58,18 +59,19 @@ def put_together(tree: dict[str, Any]) -> None:
             study.task_builder().tasks_of(Trial(number, 0, proposal.point, amount=proposal.amount))
 
 
+# Of each kind of data the overrides, and the files that it may be in.
 DATA = {
-    "text_classification": ["data=text_classification"],
-    "tagging": ["data=tagging"],
-    "language_modelling": ["data=language_modelling", "model=decoder", "study.metric=loss"],
-    "translation": ["data=translation", "model=encoder_decoder", "study.metric=loss"],
+    "text_classification": ([], ("d.csv", "d.tsv", "d.jsonl", "d.csv.gz")),
+    "tagging": ([], ("d.tsv", "d.tsv.gz")),
+    "language_modelling": (["model=decoder", "study.metric=loss"], ("d.txt",)),
+    "translation": (["model=encoder_decoder", "study.metric=loss"], ("d.tsv", "d.csv", "d.jsonl")),
 }
 
 
 @functools.cache
 def composed(name: str) -> dict[str, Any]:
     """The configuration of one kind of data, composed once a process: Hydra takes a fifth of a second."""
-    return compose.compose_config("train", [*DATA[name], "data.path=unknown"])
+    return compose.compose_config("train", [f"data={name}", *DATA[name][0], "data.path=unknown"])
 
 
 def read_data(case: tuple[str, str, bytes]) -> None:
@@ -98,7 +100,6 @@ def read_trials(content: bytes) -> None:
 
 
 def read_folder(case: tuple[str, bytes]) -> None:
-    """The files of a study's folder that are read back."""
     name, content = case
     folder = Path("runs/x")
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,32 +122,20 @@ def _refused_or_not(read: Callable[[], Any]) -> None:
         read()
 
 
-ENDINGS = {
-    "text_classification": ("d.csv", "d.tsv", "d.jsonl", "d.csv.gz"),
-    "tagging": ("d.tsv", "d.tsv.gz"),
-    "language_modelling": ("d.txt",),
-    "translation": ("d.tsv", "d.csv", "d.jsonl"),
-}
 KEYS = ["study.trials", "study.name", "model.d_model", "training.lr", "space.training.lr", "strategy", "data"]
 KEYS += ["split.folds", "track.uri", "dispatch", "objective"]
-
 ANY_TEXT = YAML_TEXT.map(lambda text: text.encode(errors="surrogatepass"))
 JSON_FILES = JSON.map(lambda value: json.dumps(value).encode())
-
 TOY = nearly(toy_config())
 STUDIES = st.tuples(st.sampled_from(sorted(STRATEGIES)), st.sampled_from(sorted(SPACES)))
-DATA_FILES = st.sampled_from([(name, ending) for name in sorted(ENDINGS) for ending in ENDINGS[name]])
+DATA_FILES = st.sampled_from([(name, ending) for name in sorted(DATA) for ending in DATA[name][1]])
 OWN_FILES = st.sampled_from(["config.yaml", "report.json", "test.json", "test_evaluations.jsonl"])
-
+CONFIGURED = st.one_of(OVERRIDES, st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join))
 TARGETS = {
     "YAML": Target(YAML_TEXT, lambda text: parse_yaml(text, "file"), 300),
     "JSON": Target(st.one_of(YAML_TEXT, JSON.map(json.dumps)), lambda text: parse_json(text, "file"), 200),
     "a whole configuration": Target(st.one_of(YAML_TEXT, TOY.map(yaml.safe_dump)), read_whole_configuration, 60),
-    "a configuration": Target(
-        st.lists(st.one_of(OVERRIDES, st.tuples(st.sampled_from(KEYS), OVERRIDES).map("=".join)), max_size=2),
-        lambda given: config_from_dict(compose.compose_config("search", given)),
-        8,
-    ),
+    "a configuration": Target(st.lists(CONFIGURED, max_size=2), read_configuration, 8),
     "a study": Target(STUDIES.flatmap(lambda names: nearly(toy_config(names[0], SPACES[names[1]]))), put_together, 60),
     "a space": Target(SPACE, lambda tree: space_from_dict(tree, {"lr": 1}), 100),
     "rules": Target(RULES, lambda text: read_constraint(text, ["a", "b.c"], {"d": 1}).holds({"a": 1, "b.c": 0.5}), 150),

@@ -1,10 +1,8 @@
-"""Whatever a reader is given, it answers or raises HpoError, and does not hang.
+"""Whatever a reader is given, it answers or raises HpoError, and does not hang: five seconds, with the same inputs.
 
-Five seconds, and the same inputs each time. For longer, over all readers:
+For longer, over all readers; guided by coverage, where atheris runs, see `guided.py`:
 
     HPO_FUZZ_SECONDS=600 python -m pytest -n 0 -m slow tests/fuzz
-
-Guided by coverage, where atheris runs: see `guided.py`.
 """
 
 import itertools
@@ -27,8 +25,6 @@ SECONDS = float(os.environ.get("HPO_FUZZ_SECONDS", "5"))
 
 
 def fuzzer(target, number=1):
-    """Return what gives the target its number of inputs and fails at the first that raises something else, or hangs."""
-
     @seed(number)
     @settings(max_examples=target.examples, **SETTINGS)
     @given(target.given)

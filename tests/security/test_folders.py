@@ -16,13 +16,11 @@ MADE = (*QUICK, "study.name=made", "study.trials=1", "split.folds=1")
 
 
 def modes(folder):
-    """Return the paths, in the working directory, that others may read, write or enter."""
     return [str(path) for path in folder.rglob("*") if stat.S_IMODE(path.lstat().st_mode) & 0o077]
 
 
 @pytest.mark.slow
 def test_state_is_for_this_user_alone(capsys):
-    """Also where files are made readable for all, as most systems have it."""
     before = os.umask(0o022)
     try:
         for command in (["search", *MADE, "track=mlflow"], ["train", "--config", "runs/made/best.yaml"]):
@@ -36,7 +34,6 @@ def test_state_is_for_this_user_alone(capsys):
 
 
 def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
-    """When it is imported, and while it runs."""
     code = "import os\nos.umask(0)\n\ndef check(config):\n    os.umask(0)\n\ndef run(task):\n    os.umask(0)\n"
     Path("opens.py").write_text(code + "    yield {'epoch': 1}\n    return 1.0\n")
     code, _, err = hpo(capsys, "search", "objective=opens:run", *LOCAL, "study.trials=2", "report.figures=false")
@@ -45,16 +42,12 @@ def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
     assert modes(Path("runs")) == []
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *(["search", f'study.name="{name}"'] for name in ("../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "ö")),
-        ["search", "study.name=" + "a" * 101],
-        ["compare", "--strategies", "random,grid", "--name=../out", "dispatch=local"],
-        ["import", "--csv", "t.csv", "--", "../out"],
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("command", [
+    *(["search", f'study.name="{name}"'] for name in ("../out", "/tmp/x", "..", ".hidden", "a b", "-rf", "", "ö")),
+    ["search", "study.name=" + "a" * 101],
+    ["compare", "--strategies", "random,grid", "--name=../out", "dispatch=local"],
+    ["import", "--csv", "t.csv", "--", "../out"],
+], ids=" ".join)  # fmt: skip
 def test_one_rule_for_all_names(capsys, command):
     Path("t.csv").write_text("score,lr\n1,2\n")
     assert "(a-z, A-Z, digits, '.', '_', '-')" in refused(capsys, *command)
@@ -73,8 +66,7 @@ def test_a_study_that_is_a_link_is_refused(capsys, study):
 
 @pytest.mark.parametrize("place", ["study.db", "checkpoints", "states/x"])
 def test_a_link_out_of_the_folder_is_refused(capsys, study, tmp_path_factory, place):
-    outside = tmp_path_factory.mktemp("outside")
-    target = study / place
+    outside, target = tmp_path_factory.mktemp("outside"), study / place
     if target.exists():
         target.rename(outside / target.name)
     target.parent.mkdir(parents=True, exist_ok=True)

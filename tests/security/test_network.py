@@ -30,7 +30,6 @@ def test_the_guard_sees_this_process_and_those_it_starts():
 
 @pytest.mark.slow
 def test_nothing_listens_while_a_study_trains_in_one_process(tmp_path):
-    """With MLflow, whose process only writes to a file."""
     new_store(Path.cwd())
     study = ("study.name=listening", "study.trials=1", f"+folder={tmp_path}", "dispatch=local", "report.figures=false")
     code, _, err = hpo("search", "objective=toy_sockets:run_fold", *OWN, *study)

@@ -15,13 +15,13 @@ from hpo.workers.dispatch.ray.cluster import RayCluster
 from hpo.workers.dispatch.ray.private import without_dashboard
 from tests.studies import REPOSITORY, dispatch_section
 
+pytestmark = pytest.mark.slow
 # What a stranger on this machine would do: ask the cluster at an address for a value.
 ASK = """
 import sys
 from ray._raylet import GcsClient
 print(GcsClient(address=sys.argv[1]).internal_kv_get(b"any", b"thing", timeout=5))
 """
-# What the user's shell names.
 ELSEWHERE = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_AUTH_TOKEN": "f" * 64}
 
 
@@ -48,17 +48,14 @@ def run(script, *arguments, env):
     return subprocess.run([sys.executable, "-c", script, *arguments], env=env, check=False, **options)
 
 
-@pytest.mark.slow
 def test_a_cluster_that_the_environment_names_is_not_joined(cluster):
     assert cluster.startswith("127.0.0.1:")
     assert cluster != ELSEWHERE["RAY_ADDRESS"]
     assert os.environ.get("RAY_ADDRESS") is None
 
 
-@pytest.mark.slow
 def test_a_stranger_without_a_token_or_with_a_wrong_one_is_refused(cluster):
-    token = Path(os.environ["RAY_AUTH_TOKEN_PATH"]).read_text()
-    nameless = without("RAY_AUTH")
+    token, nameless = Path(os.environ["RAY_AUTH_TOKEN_PATH"]).read_text(), without("RAY_AUTH")
     none = run(ASK, cluster, env=nameless | {"RAY_AUTH_MODE": "disabled", "HOME": os.devnull})
     wrong = run(ASK, cluster, env=nameless | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * len(token)})
     right = run(ASK, cluster, env=nameless | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token})
@@ -67,7 +64,6 @@ def test_a_stranger_without_a_token_or_with_a_wrong_one_is_refused(cluster):
     assert "Authentication" in wrong.stderr
 
 
-@pytest.mark.slow
 def test_everything_that_listens_is_on_the_loopback_address(cluster):
     me = psutil.Process()
     connections = [c for p in (me, *me.children(recursive=True)) for c in p.net_connections("inet")]
@@ -75,17 +71,14 @@ def test_everything_that_listens_is_on_the_loopback_address(cluster):
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
 
 
-@pytest.mark.slow
 def test_the_token_and_the_session_are_for_this_user_alone(cluster):
     import ray
 
     token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    assert stat.S_IMODE(token.parent.stat().st_mode) == 0o700
+    assert (stat.S_IMODE(token.stat().st_mode), stat.S_IMODE(token.parent.stat().st_mode)) == (0o600, 0o700)
     assert Path(ray._private.worker._global_node.get_session_dir_path()).is_relative_to(token.parent)
 
 
-@pytest.mark.slow
 def test_there_is_no_dashboard_and_no_telemetry(cluster):
     processes = psutil.Process().children(recursive=True)
     # Its process asks cloud providers what machine this is, even without pages and with statistics off.
@@ -94,7 +87,6 @@ def test_there_is_no_dashboard_and_no_telemetry(cluster):
     assert {process.environ().get("RAY_USAGE_STATS_ENABLED") for process in servers} == {"0"}
 
 
-@pytest.mark.slow
 def test_an_open_cluster_is_refused_with_the_flag_that_allows_it(monkeypatch):
     """As `ray start` makes one, without a token; `tests/faults/test_lost_nodes.py` joins one with the flag."""
     from ray.cluster_utils import Cluster

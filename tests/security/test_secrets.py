@@ -40,6 +40,9 @@ split: {folds: 1}
 report: {figures: false}
 """
 OWN = ("--config-dir", "my", "study=own", "service.api_key=PLANTED-KEY", "+service.more=[{token: PLANTED-NESTED}]")
+HALVES = ["PLANTED${oc.env:X}", "http://a:PLANTED${oc.env:B}@h", "http://h?token=${oc.env:A}b"]
+ODD = ["two\nPLANTED lines", 'PLAN"TED\\', "PLÄNTED☃", "PLAN TED/&?%", " PLANTED  key ", "\\\\PLANTED"]
+KEY = {"my": {"api_key": "${oc.env:HPO_KEY}"}}
 
 
 @pytest.fixture
@@ -59,7 +62,6 @@ def run(capsys, *command):
 
 
 def refuse_planted():
-    """Fail where a planted value is in any file, the bytes of databases and their logs included."""
     files = [path for path in Path().rglob("*") if path.is_file() and path.parts[0] != "my"]
     assert files
     assert [str(path) for path in files if b"PLANTED-" in path.read_bytes()] == []
@@ -126,19 +128,19 @@ def test_which_keys_look_like_secrets():
     assert not [key for path in files for key in flatten(yaml.safe_load(path.read_text())) if looks_secret(key)]
 
 
-@pytest.mark.parametrize(
-    ("address", "password"),
-    [
-        ("postgresql://me:PLANTED@host/db", "PLANTED"),
-        ("postgresql+driver://me:PLAN/T@ED@host/db", "PLAN/T@ED"),
-        ("redis://:PLANTED@host", "PLANTED"),
-        ("postgresql://me@server:PLANTED@host/db", "PLANTED"),
-        ("http://host:8080/path@5", None),
-        ("http://[::1]:8080/a@b", None),
-        ("http://host/?sort_key=name&monkey=1", None),
-        ("http://me@host/path", None),
-    ],
-)
+@pytest.mark.parametrize(("address", "password"), [
+    ("postgresql://me:PLANTED@host/db", "PLANTED"),
+    ("postgresql+driver://me:PLAN/TED@host/db", "PLAN/TED"),
+    ("postgresql://me:PLAN@TED@host/db", "PLAN@TED"),
+    ("postgresql+driver://me:PLAN/T@ED@host/db", "PLAN/T@ED"),
+    ("redis://:PLANTED@host", "PLANTED"),
+    ("postgresql://me@server:PLANTED@host/db", "PLANTED"),
+    ("http://host:8080/path@5", None),
+    ("http://[::1]:8080/a@b", None),
+    ("http://host:8080?at=a@b", None),
+    ("http://host/?sort_key=name&monkey=1", None),
+    ("http://me@host/path", None),
+])  # fmt: skip
 def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
     redacted, secrets = redact({"url": address})
     assert list(secrets.values()) == ([password] if password else [])
@@ -153,20 +155,17 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
         "urls": "http://a:PLANTED1@h http://b:PLANTED2@h/x?v=1&access_token=PLANTED3",
         "half": "http://a:${oc.env:THERE}@h,http://b:PLANTED@h",
         "list": [{"token": "PLANTED"}, None],
-        # Keys that look alike stay apart.
         "alike": {"api_key": "PLANTED4", "api-key": "PLANTED5"},
+        "half alike": {"url": "http://a:PLANTED6@h", "url.password": "PLANTED7"},
     }
     redacted, secrets = redact(tree)
     assert "PLANTED" not in str(redacted)
     assert "98765432" not in str(redacted)
-    assert redacted["a"]["key"] == 64
-    assert reveal_secrets(redacted, secrets) == tree
+    assert (redacted["a"]["key"], reveal_secrets(redacted, secrets)) == (64, tree)
     assert redact(redacted) == (redacted, {})
 
 
-@pytest.mark.parametrize(
-    "value", ["PLANTED${oc.env:X}", "http://a:PLANTED${oc.env:B}@h", "http://h?token=${oc.env:A}b"]
-)
+@pytest.mark.parametrize("value", HALVES)
 def test_a_secret_that_comes_half_from_the_environment_is_refused(value):
     with pytest.raises(ConfigError, match=r"a\.\w+: looks like a secret, but only a part"):
         redact({"a": {"password" if "//" not in value else "url": value}})
@@ -181,9 +180,6 @@ def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatc
     with pytest.raises(ConfigError, match=r"service\.url: the environment variable PLANTED_URL is not set"):
         open_study(prepared(tmp_path / "study", toy_config(trials=3, service={"url": "${oc.env:PLANTED_URL}"})))
     assert (tmp_path / "study/config.yaml").read_text() == frozen
-
-
-KEY = {"my": {"api_key": "${oc.env:HPO_KEY}"}}
 
 
 def test_a_secret_beside_a_reference_to_a_searched_key_is_refused_and_not_printed():
@@ -207,9 +203,7 @@ def test_long_texts_are_searched_in_no_time():
         assert time.monotonic() - began < 5.0, part[:9]
 
 
-@pytest.mark.parametrize(
-    "secret", ["two\nPLANTED lines", 'PLAN"TED\\', "PLÄNTED☃", "PLAN TED/&?%", " PLANTED  key ", "\\\\PLANTED"]
-)
+@pytest.mark.parametrize("secret", ODD)
 def test_a_secret_is_hidden_before_the_text_is_cut(secret):
     secrets = {"HPO_MY_KEY": secret}
     for before in ("", "x" * 190, "x" * 180):
@@ -238,9 +232,11 @@ def has_short_names(task):
     return {"score": 0.5, "test_score": 1.0}
 
 
-def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch):
-    monkeypatch.setenv("SOME_API_KEY", "epoch")
-    messages = list(run_task(Payload(f"{__name__}:has_short_names", KEY, "score", secrets={"HPO_KEY": "score"})))
+@pytest.mark.parametrize(("of_environment", "of_configuration"), [("epoch", "score"), ("score", "epoch")])
+def test_a_name_of_a_metric_stays_though_it_is_the_value_of_a_secret(monkeypatch, of_environment, of_configuration):
+    monkeypatch.setenv("SOME_API_KEY", of_environment)
+    secrets = {"HPO_KEY": of_configuration}
+    messages = list(run_task(Payload(f"{__name__}:has_short_names", KEY, "score", secrets=secrets)))
     assert messages[0]["point"] == {"epoch": 1, "score": 0.25}
     assert messages[-1]["outcome"].metrics == {"score": 0.5, "test_score": 1.0}
     assert hide_secrets_in({"path": "the path"}, {"HPO_KEY": "path"}) == {"path": "the ${oc.env:HPO_KEY}"}

@@ -15,23 +15,26 @@ from hpo.cli.main import main
 from hpo.commands.replay import OWN, TAKEN
 from hpo.config.sections import StudySection
 from hpo.errors import printable
+from hpo.study.files.made_here import is_made_here
+from hpo.study.opening import open_study
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, refused, searched
-from tests.studies import toy_config
+from tests.studies import prepared, toy_config
 
 OBJECTIVE = """
 from pathlib import Path
-
 def run_fold(task):
     Path("ran").touch()
     return float(task["config"]["toy"]["layers"])
 """
 REPLAY = ["search", "--replay", "toy", "dispatch=local", "track=none"]
 COMMAND = ("objective=command", "command.line=sh run.sh {x}", "space.x=[1,2]", "study.metric=score")
+# A terminal would execute control characters in a stranger's texts.
+EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202e\nreproduced: all 9 trainings"
+EVIL_SPACE = {"toy": {"layers": [1, 2]}, "other": {"text": {"choices": [EVIL]}}}
 
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """Return a folder with an objective in a module, and a study of it in `runs/toy`."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "theirs.py").write_text(OBJECTIVE)
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
@@ -82,7 +85,6 @@ def mirror(capsys, monkeypatch):
 
 
 def put_in_mirror(section, **values):
-    """Change a section of the configuration in the mirror, as its owner can."""
     manifest = json.loads(Path("mirror/manifest.json").read_text())
     config = yaml.safe_load(Path("mirror/files", manifest["files"]["config.yaml"]).read_text())
     config[section] |= values
@@ -93,7 +95,6 @@ def put_in_mirror(section, **values):
 
 
 def changed(folder, **sections):
-    """Change the frozen configuration of a study, as its owner can."""
     path = folder / "config.yaml"
     tree = yaml.safe_load(path.read_text())
     for name, section in sections.items():
@@ -112,7 +113,6 @@ def test_its_objective_is_named_and_run_after_a_yes(capsys, stranger, command):
     code, out, err = hpo(capsys, *command, "--trust")
     assert code == 0, out + err
     assert Path("ran").exists()
-    # Once is enough.
     shutil.rmtree("runs/toy-replay", ignore_errors=True)
     assert hpo(capsys, *command)[0] == 0
 
@@ -157,7 +157,6 @@ def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
     assert not Path("ran").exists()
     assert hpo(capsys, "reproduce", "mailed.json", "--trust")[0] == 0
     assert Path("ran").exists()
-    # Also one among the searched values, or in an earlier configuration.
     report = json.loads(Path("mailed.json").read_text())
     report["config"]["space"]["command"] = {"line": {"choices": ["touch searched"]}}
     change = {"time": "", "changes": ["config: x"], "threads": 1, "processes": 1, "trials": 1, "unfinished": []}
@@ -182,14 +181,13 @@ def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, mirror):
 ENVIRONMENT = {"pip": ["theirs==1"], "env_vars": {"LD_PRELOAD": "theirs.so"}}
 PACKAGES = "dispatch.environment.pip=['theirs==1'], dispatch.environment.env_vars.LD_PRELOAD='theirs.so'"
 CLUSTER = {"name": "ray", "address": "ray://127.0.0.1:9", "environment": ENVIRONMENT}
-THEIRS = [
+
+
+@pytest.mark.parametrize(("section", "values", "words"), [
     ("dispatch", CLUSTER, f"and its workers have {PACKAGES}"),
     ("study", {"on_trial": "touch ran"}, "and runs here study.on_trial='touch ran'"),
     ("track", {"name": "mlflow", "uri": "http://127.0.0.1:9/x"}, "and goes to track.uri=http://127.0.0.1:9/x"),
-]
-
-
-@pytest.mark.parametrize(("section", "values", "words"), THEIRS)
+])  # fmt: skip
 def test_a_strangers_mirror_says_what_else_it_would_run_install_set_and_send(capsys, mirror, section, values, words):
     put_in_mirror(section, **values)
     assert words in refused(capsys, "resume", mirror)
@@ -229,7 +227,6 @@ def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, m
     assert (shown["track"]["uri"], shown["dispatch"]["address"]) == ("sqlite:///mlflow.db", None)
     assert shown["dispatch"]["allow_open_cluster"] is False
     assert [shown["study"][key] for key in ("storage", "mirror", "artifacts")] == [None, None, None]
-    # What decides last digits is theirs.
     assert shown["dispatch"]["threads"] == 3
     code, out, err = hpo(capsys, *REPLAY, "--trust")
     assert (code, "replayed: all 2 trials" in out) == (0, True), out + err
@@ -249,14 +246,15 @@ def test_what_nobody_meant_as_an_objective_is_not_even_imported(capsys, stranger
         assert "objective: " in refused(capsys, "reproduce", "mailed.json", "--trust")
 
 
-# A terminal would execute control characters in a stranger's texts.
-EVIL = "\x1b]0;owned\x07\x1b[2J\r\u202e\nreproduced: all 9 trainings"
-EVIL_SPACE = {"toy": {"layers": [1, 2]}, "other": {"text": {"choices": [EVIL]}}}
+def test_a_memory_that_cannot_be_read_or_written_costs_a_question_and_no_study(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    open_study(study := prepared(tmp_path / "study", toy_config(trials=1))).close()
+    assert not is_made_here(study.config)
 
 
 @pytest.fixture(scope="module")
 def with_evil_texts(tmp_path_factory):
-    """Return a folder with a study of one trial, of which a value has control characters."""
     folder = tmp_path_factory.mktemp("toy")
     with contextlib.chdir(folder):
         Path("toy.yaml").write_text(yaml.safe_dump(toy_config(trials=1, space=EVIL_SPACE, other={"text": "x"})))
@@ -270,17 +268,16 @@ def refuse_unprintable(capsys, *command):
     return code, (out + err).splitlines()
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ("environment", EVIL),
-        ("study", "allowed_changes"),
-        ("config", "strategy", "name"),
-        ("space", 0, "key"),
-        ("winner", "point", "toy.layers"),
-        ("data", "files"),
-    ],
-)
+@pytest.mark.parametrize("keys", [
+    ("environment", EVIL),
+    ("environment", "packages", "torch"),
+    ("config", EVIL),
+    ("study", "allowed_changes"),
+    ("config", "strategy", "name"),
+    ("space", 0, "key"),
+    ("winner", "point", "toy.layers"),
+    ("data", "files"),
+])  # fmt: skip
 def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, with_evil_texts, keys):
     changed = inner = json.loads((with_evil_texts / "runs/toy/report.json").read_text())
     for key in keys[:-1]:

@@ -41,10 +41,12 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_yaml_bomb_ends_in_an_error_within_a_second(capsys, bomb):
-    for path in map(Path, ("whole.yaml", "my/study/x.yaml", "runs/made/config.yaml", "trained/config.yaml")):
+    places = ("whole.yaml", "my/study/x.yaml", "runs/made/config.yaml", "trained/config.yaml", "trained/checkpoint/x")
+    for path in map(Path, places):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(BOMBS[bomb])
     commands = [["search", "--config", "whole.yaml"], ["search", "--config-dir", "my", "study=x"]]
+    commands += [["train", "--config", "whole.yaml"], ["report", "made"]]
     commands += [["resume", "made"], ["compare", "made", "made"], ["predict", "trained", "--input", "whole.yaml"]]
     hpo(capsys, "search", "--config", "missing.yaml")  # What is imported is not what is measured.
     for command in commands:
@@ -72,15 +74,14 @@ def test_every_text_comes_back_from_yaml(text):
     assert parse_yaml(yaml_text({"a": [text], "b": {"c": text}}), "file") == {"a": [text], "b": {"c": text}}
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"),
-        ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write the value itself"),
-        ("a: !!binary aGk=", r"file:1:4.*binary"),
-        (f"a: {':'.join(['59'] * 2000)}.0", "too large"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"),
+    ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' is listed twice"),
+    ("a: &b {c: 1}\nd: {<<: *b}", r"file:2:9: '\*b' is an alias"),
+    ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write the value itself"),
+    ("a: !!binary aGk=", r"file:1:4.*binary"),
+    (f"a: {':'.join(['59'] * 2000)}.0", "too large"),
+])  # fmt: skip
 def test_faults_in_yaml_have_line_and_column(text, words):
     with pytest.raises(DocumentError, match=words):
         parse_yaml(text, "file")
