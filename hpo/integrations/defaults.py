@@ -11,19 +11,19 @@ from hpo.trials.history import History
 from hpo.trials.reported_values import number
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point
-from hpo.trials.space.written import as_meant
+from hpo.trials.space.written import explicit_space
 from hpo.trials.trial import Direction, Proposal, Trial, loss_of
 
 
 def default_strategy(
     name: str, space: Mapping[str, Any], seed: int = 0, settings: Mapping[str, Any] | None = None
 ) -> Strategy:
-    """Return a strategy for a space that is written as in the configuration.
+    """Return a strategy for a space that is written as in `hpo.search`.
 
     Args:
         name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
-        space: such as `{"lr": {"low": 1e-5, "high": 1e-2, "log": True}, "layers": [1, 2, 3]}`; nested names are joined
-            with dots.
+        space: such as `{"lr": hpo.log(1e-5, 1e-2), "width": (16, 64), "layers": [1, 2, 3]}`; nested names are joined
+            with dots. The points have the names of named choices.
         seed: the random seed from which all points are drawn.
         settings: values that replace the defaults in conf/strategy/<name>.yaml.
 
@@ -38,7 +38,7 @@ def default_strategy(
             f"strategy: must be one that fully trains every point ({whole}), given '{name}', which works only in `hpo "
             "search`; to stop trainings early, use a scheduler or pruner of the library that runs the trials"
         )
-    return find_strategy(settings, space_from_dict(as_meant(space)), seed)
+    return find_strategy(settings, space_from_dict(explicit_space(space)), seed)
 
 
 def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) -> Sequence[Point]:

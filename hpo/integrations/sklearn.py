@@ -20,7 +20,7 @@ from hpo.errors import ConfigError
 from hpo.integrations.defaults import default_strategy, next_points, with_scores
 from hpo.trials.history import History
 from hpo.trials.space.space import Point
-from hpo.trials.space.written import write_out
+from hpo.trials.space.written import NamedChoices, write_out
 from hpo.trials.trial import Trial
 
 # `evaluate_candidates` raises if every fit of one call has failed, whatever `error_score` is. A strategy that proposes
@@ -182,6 +182,9 @@ class _Grids:
 def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
     """Convert a dimension to the form of conf/space; add the objects among its values to `objects` by name."""
     given = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(given, NamedChoices):
+        objects.update(given.named)
+        return {"choices": [*_name_objects(given.values, objects), *given.named]}
     if isinstance(given, Mapping):
         fields = {name: _name_objects(v, objects) if name in ("values", "choices") else v for name, v in given.items()}
         return write_out(fields)

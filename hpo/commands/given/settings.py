@@ -17,7 +17,7 @@ from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
 from hpo.trials.space.reader import leaves, parted, with_first
-from hpo.trials.space.written import as_meant, default_as_meant, write_out
+from hpo.trials.space.written import as_meant, default_as_meant, explicit_space
 from hpo.workers.objective.resolution import with_form
 
 _SETTABLE = tuple(name for name in SEARCH_SECTIONS if name not in ("objective", "space"))
@@ -86,14 +86,7 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
 
     If `config` has a value for every dimension, these values are the first point, unless the space has its own `first`.
     """
-    branches, rules = parted(space)
-    written = {name: write_out(branches[name], f"space.{name}") if name in branches else rules[name] for name in space}
-    for name in ("require", "first"):
-        if name in branches and isinstance(written[name], list):
-            # This is a hyperparameter called `require` or `first`; a plain list would be read as rules or points.
-            written[name] = {"values": written[name]}
-    plain = as_meant(written, config)
-    return with_first(plain, rules["first"]) if "first" in rules else _with_default(plain, config)
+    return _with_default(explicit_space(space, config), config)
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

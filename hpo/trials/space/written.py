@@ -107,6 +107,21 @@ def _of_python(value: Any) -> Any:
     return value
 
 
+def explicit_space(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to its explicit form; see `as_meant`."""
+    if not isinstance(space, Mapping):
+        raise SpaceError(f"space: must be a dict, given {space!r:.80}")
+    space = without_sweeps(space, config or {})
+    branches, rules = parted(space)
+    written = {n: write_out(branches[n], f"space.{n}") if n in branches else rules[n] for n in space}
+    for name in ("require", "first"):
+        if name in branches and isinstance(written[name], list):
+            # This is a hyperparameter called `require` or `first`; a plain list would be read as rules or points.
+            written[name] = {"values": written[name]}
+    plain = as_meant(written, config)
+    return with_first(plain, rules["first"]) if "first" in rules else plain
+
+
 def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the space in its explicit form; a space that is already explicit is returned unchanged.
 

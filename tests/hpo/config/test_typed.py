@@ -13,6 +13,7 @@ from hpo.cli.main import main
 from hpo.commands.given.settings import compose_search, plain_space
 from hpo.config.directions import known_direction
 from hpo.errors import ConfigError, SpaceError
+from hpo.integrations.defaults import default_strategy
 from hpo.session import session
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.written import as_meant
@@ -198,6 +199,8 @@ def test_whole_ends_around_a_fraction_are_a_range_of_fractions(value, is_whole):
     by_default = as_meant({"x": {**ends, "default": value}})["x"]
     assert {fields.get("integer", False) for fields in (typed, *given, by_default)} == {is_whole}
     assert as_meant({"net": {"x": {**ends, "integer": True}}}, config)["net"]["x"]["integer"]
+    tree = {"a": (0, 1), "net": {"b": hpo.log(1, 8)}, "c": hpo.choices(2, "x")}
+    assert default_strategy("random", tree).space == space_from_dict(plain_space(tree, {}))
 
 
 def real(low, high, log=False, integer=False):

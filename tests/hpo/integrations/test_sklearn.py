@@ -143,7 +143,8 @@ def test_several_scores_survive_candidates_that_fail(scoring):
 
 def test_estimators_are_values_and_two_that_look_the_same_are_two():
     scalers = [StandardScaler(), StandardScaler(), "passthrough"]
-    search = HpoSearchCV(pipe(), {"scale": scalers, "clf__C": hpo.log(0.1, 10)}, trials=9, cv=2).fit(*IRIS)
+    choices = hpo.choices(*scalers[1:], named=scalers[0])
+    search = HpoSearchCV(pipe(), {"scale": choices, "clf__C": hpo.log(0.1, 10)}, trials=9, cv=2).fit(*IRIS)
     assert {id(scaler) for scaler in search.cv_results_["param_scale"]} == set(map(id, scalers))
     assert search.best_params_["scale"] in scalers
     assert not hasattr(scalers[0], "mean_")  # a clone was fitted, the values stay as given
