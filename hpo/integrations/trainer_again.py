@@ -4,6 +4,7 @@ import ast
 import copy
 import inspect
 import json
+import textwrap
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -62,6 +63,37 @@ class SearchedValues(UserDict[str, Any]):
         raise KeyError(
             f"model_init: '{name}' is not in the space; the space has {', '.join(self)}{nearest(name, self)}"
         )
+
+
+def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
+    """Return the keys that `model_init(trial)` may read, with other texts of its source code.
+
+    Return None if the source is not available, or uses `trial` in any other way than to read keys by constant names.
+    """
+    if not inspect.isfunction(model_init) or hasattr(model_init, "__wrapped__"):
+        return None
+    try:
+        nodes = list(ast.walk(ast.parse(textwrap.dedent(inspect.getsource(model_init)))))
+    except (OSError, SyntaxError):
+        return None
+    (trial,) = inspect.signature(model_init).parameters
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == trial]
+    known = [used for node in nodes for used in _uses_by_constants(node)]
+    known += [used.value for used in known if isinstance(used, ast.Attribute) and used.attr == "params"]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return sorted(texts) if all(use in known for use in uses) else None
+
+
+def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
+    """Return the objects of which a node reads constant names, or that it only tests, as in `if trial is not None`."""
+    match node:
+        case ast.Subscript(value, ast.Constant()) | ast.Call(ast.Attribute(value), [ast.Constant(), *_]):
+            return [value]
+        case ast.If(test) | ast.IfExp(test):
+            return [test]
+        case ast.Compare(left, _, others):
+            return [left, *others]
+    return []
 
 
 def parts_of(trainer: Trainer) -> dict[str, Any]:

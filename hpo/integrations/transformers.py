@@ -27,7 +27,7 @@ try:
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
     from transformers.trainer_utils import number_of_arguments
 
-    from hpo.integrations.trainer_again import SearchedValues, make_again, own_arguments, own_state, parts_of
+    from hpo.integrations.trainer_again import SearchedValues, keys_read, make_again, own_arguments, own_state, parts_of
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install transformers accelerate peft") from error
 
@@ -236,14 +236,19 @@ def objective_of(
     takes_trial = number_of_arguments(trainer.model_init) == 1
     model_init, parts, own = trainer.model_init, parts_of(trainer), own_state(trainer)
     constants = own_arguments(given)
+    # The keys that model_init may read; None = any key.
+    readable = keys_read(model_init) if takes_trial else []
+
+    def refuse_unread(key: str) -> None:
+        raise ConfigError(
+            f"{key}: is not an argument of {type(given).__name__}, and model_init does not read it"
+            f"{nearest(key, [*described, *(readable or ())]) or f'; read trial[{key!r}] in model_init(trial)'}"
+        )
 
     def check(config: Mapping[str, Any]) -> None:
         for key in config:
-            if key not in described and not takes_trial:
-                raise ConfigError(
-                    f"space: '{key}' is not an argument of {type(given).__name__}"
-                    f"{nearest(key, described) or f'; to use it in a model, read trial[{key!r}] in model_init(trial)'}"
-                )
+            if key not in described and readable is not None and key not in readable:
+                refuse_unread(key)
 
     def default_config(space: Mapping[str, Any]) -> dict[str, Any]:
         return constants | {key: described[key] for key in space if described.get(key) is not None}
@@ -260,11 +265,8 @@ def objective_of(
         init = functools.partial(model_init, values) if takes_trial else model_init
         again = make_again(kind, args, init, parts, own)
         for key in values.data:
-            if key not in described and key not in values.read and (meant := nearest(key, described)):
-                kind_of_args = type(given).__name__
-                raise ConfigError(
-                    f"{key}: is not an argument of {kind_of_args}, and model_init does not read it{meant}"
-                )
+            if key not in described and key not in values.read and nearest(key, described):
+                refuse_unread(key)
         return train(again, trial, compute_objective)
 
     train_again.default_config = default_config  # type: ignore[attr-defined]  # `hpo.search` reads this attribute

@@ -180,8 +180,10 @@ def test_a_search_begins_with_the_trainers_arguments_reaches_model_init_and_keep
 
 def test_what_a_trainer_cannot_search_is_refused_before_the_first_trial(tmp_path):
     trainer = new_trainer(tmp_path)
-    with pytest.raises(hpo.HpoError, match=r"'learning_rat' is not an argument of .*; did you mean 'learning_"):
-        searched(objective_of(trainer), {"learning_rat": [1e-4, 1e-3]})
+    for model_init, config in ((new_net, {}), (plain_net, {}), (plain_net, {"layers": 1, "lyers": 1})):
+        objective, says = objective_of(new_trainer(tmp_path, model_init)), r"is not an argument of .*; did you mean 'l"
+        with pytest.raises(hpo.HpoError, match=rf"^(learning_rat|lyers): {says}"):
+            searched(objective, {("learning_rate" if config else "learning_rat"): [1e-4, 1e-3]}, config=config)
     assert not (tmp_path / "runs").exists()
     trainer.model_init = None
     with pytest.raises(hpo.HpoError, match="model_init"):
@@ -199,7 +201,7 @@ def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
     space = {"layers": [1, 2, 3], "learning_rat": [1e-4, 1e-3]}
     says = "learning_rat: is not an argument of TrainingArguments, and model_init does not read it; did you mean .learn"
     with pytest.raises(hpo.HpoError, match=rf"first \d trials all failed with the same error.*{says}"):
-        searched(objective_of(new_trainer(tmp_path, plain_net)), space, trials=6)
+        searched(objective_of(new_trainer(tmp_path, lambda trial: plain_net(trial or None))), space, trials=6)
     assert not SEEN
 
 
