@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -55,6 +56,11 @@ def _plain(value: Any) -> Any:
         if hasattr(value, method):
             return getattr(value, method)()
     return vars(value) if is_dataclass(value) else value
+
+
+def name_or_path(study: Any) -> str:
+    """Return the name or the path of a study that was given as a name, a path or a `Study`."""
+    return fspath(study) if isinstance(study, PathLike) else str(study)
 
 
 def data_places(texts: Sequence[str]) -> dict[str, str]:

@@ -1,13 +1,22 @@
 """The command `compare`, and its Python functions `hpo.compare_strategies` and `hpo.compare_studies`."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, Progress, Word, list_of, refuse_without_effect
+from hpo.commands.arguments import (
+    ConfigFile,
+    ConfigFolder,
+    Progress,
+    Word,
+    list_of,
+    name_or_path,
+    refuse_without_effect,
+)
 from hpo.commands.given.settings import compose_given, compose_search, settings_of
 from hpo.commands.search import given_study, refusing_as_typed
 from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
@@ -331,7 +340,7 @@ def compare_strategies(
 
 
 def compare_studies(
-    names: Sequence[str],
+    names: Sequence[str | PathLike[str]],
     *,
     at: Sequence[int] = (),
     optimum: float | None = None,
@@ -346,7 +355,7 @@ def compare_studies(
     compare each study only with the best study.
 
     Args:
-        names: the studies: names under runs/, or folders.
+        names: the studies, each as a `Study`, a name under runs/, or a folder.
         at: also compare after these numbers of trials, not only after all trials of the smallest study.
         optimum: the best possible score, for regret; not allowed with several metrics.
         name: the folder under runs/; None = `compare-` and the names of the studies.
@@ -356,11 +365,11 @@ def compare_studies(
     Raises:
         hpo.HpoError: the studies cannot be compared, or an argument is not allowed.
     """
-    if isinstance(names, str):
+    if isinstance(names, str | PathLike) or not isinstance(names, Iterable):
         raise ConfigError(f"names: must be a list of studies, given {names!r}")
     from hpo.compare.run import run_studies
 
-    return _finished(run_studies(names, at, optimum, name), publish, progress)
+    return _finished(run_studies([*map(name_or_path, names)], at, optimum, name), publish, progress)
 
 
 def _finished(compared: "Compared", publish: bool, progress: How = False) -> Comparison:

@@ -4,10 +4,10 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from hpo.commands.arguments import Progress
+from hpo.commands.arguments import Progress, name_or_path
 from hpo.commands.given.settings import overrides_with_form
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.compose import compose_config
@@ -90,11 +90,13 @@ class Replayed:
 
 
 @interrupted_in_one_line()
-def replay(study: str | Path, *overrides: str, trust: bool = False, progress: Progress = "auto") -> "pd.DataFrame":
+def replay(
+    study: str | PathLike[str], *overrides: str, trust: bool = False, progress: Progress = "auto"
+) -> "pd.DataFrame":
     """Run a study's whole search again, as `hpo search --replay` does, and compare the trials.
 
     Args:
-        study: the study's name under runs/, or its folder.
+        study: a `Study`, its name under runs/, or its folder.
         overrides: settings that say where the replay runs and is tracked, such as `"dispatch.workers=2"`,
             `"track=none"`.
         trust: allow the code of a study from another machine to run; read this code first.
@@ -105,7 +107,7 @@ def replay(study: str | Path, *overrides: str, trust: bool = False, progress: Pr
     """
     import pandas as pd
 
-    prepared = replay_of(str(study), overrides, trust)
+    prepared = replay_of(name_or_path(study), overrides, trust)
     replayed = run_replay(prepared, prepare_replay(prepared), progress)
     rows = [{"trial": trial, "differs in": ", ".join(columns)} for trial, columns in replayed.differing.items()]
     return pd.DataFrame(rows, columns=["trial", "differs in"])

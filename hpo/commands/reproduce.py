@@ -4,11 +4,12 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word
+from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word, name_or_path
 from hpo.config.keys import is_number
 from hpo.errors import ConfigError, printable
 from hpo.show.display import refuse_unknown_progress
@@ -162,7 +163,9 @@ def fold_numbers(text: str) -> list[int]:
 
 
 def reproduce(
-    study: Annotated[str | Path, Word("STUDY", "its name under runs/, a folder, a report.json, or runs:/RUN_ID")],
+    study: Annotated[
+        str | PathLike[str], Word("STUDY", "its name under runs/, a folder, a report.json, or runs:/RUN_ID")
+    ],
     trial: Annotated[str | int, Word("N", option="--trial")] = "best",
     data: DataPlaces | None = None,
     *,
@@ -210,13 +213,14 @@ def reproduce(
     from hpo.study.reproduce.again import measured_metrics
     from hpo.study.reproduce.again import reproduce as train_again
 
-    with _find(str(study), str(trial), uri) as (folder, which):
+    name = name_or_path(study)
+    with _find(name, str(trial), uri) as (folder, which):
         recorded, is_own = _read_trusted(folder, trust, data or {})
         allowed = recorded.files.tolerance if tolerance is None else tolerance
         trainings = train_again(recorded, which, folds, _printer(recorded, allowed, progress))
         numbers = reported_numbers(recorded, trainings)
         result = Reproduction(
-            str(study),
+            name,
             allowed,
             folds,
             trainings,

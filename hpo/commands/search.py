@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from hpo.commands.arguments import (
     Progress,
     Trust,
     Word,
+    name_or_path,
     refuse_without_effect,
 )
 from hpo.commands.callbacks import Callback, given_callbacks
@@ -396,11 +398,11 @@ def given_study(
     return made_config(given.text, searched, constants, references, strategy, {"study.name": called, **settings}), given
 
 
-def load(name: str | Path) -> "Study":
+def load(name: str | PathLike[str]) -> "Study":
     """Return the study that has this name under runs/, or this path; StudyError if the study does not exist."""
     from hpo.commands.study import Study
 
-    return Study(find_study(str(name)))
+    return Study(find_study(name_or_path(name)))
 
 
 def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = False) -> "Study":

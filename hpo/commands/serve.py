@@ -10,10 +10,11 @@ import sys
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Fields, Word, refuse_without_effect
+from hpo.commands.arguments import Fields, Word, name_or_path, refuse_without_effect
 from hpo.config.secrets import hide_secrets
 from hpo.config.shipped import MLFLOWS_OWN
 from hpo.errors import TrackError
@@ -299,7 +300,7 @@ def _record(study: str) -> "tuple[StudyConfig, str, int, Mapping[str, Any]]":
 
 
 def open_ui(
-    study: str | Sequence[str] | None = None,
+    study: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     *,
     port: int = 5000,
     uri: str | None = None,
@@ -313,7 +314,7 @@ def open_ui(
     The UI runs in a separate process, because reading MLflow's store changes environment variables of the process.
 
     Args:
-        study: the study, or a list of studies, to open; None = all studies.
+        study: the study (a `Study`, a name or a folder), or a list of studies, to open; None = all studies.
         port: the port to listen on.
         uri: the MLflow store; None = the study's store, else MLFLOW_TRACKING_URI or sqlite:///mlflow.db.
         optuna: show the study's record in optuna-dashboard instead.
@@ -329,7 +330,7 @@ def open_ui(
     options = {"--uri": uri, "--port": port, "--host": host}
     words = [flag for flag, is_set in flags.items() if is_set]
     words += [f"{option}={value}" for option, value in options.items() if value is not None]
-    words += [study] if isinstance(study, str) else study or ()
+    words += map(name_or_path, study or () if isinstance(study, list | tuple | None) else [study])
     environment = {} if password is None else {"MLFLOW_TRACKING_PASSWORD": password}
     return started(["ui", *words], environment)
 

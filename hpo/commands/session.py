@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from hpo.commands.arguments import refuse_without_effect
+from hpo.commands.arguments import name_or_path, refuse_without_effect
 from hpo.commands.given.objective import space_of
 from hpo.commands.given.objects import Objects, call_with
 from hpo.commands.given.settings import made_config, settings_of
@@ -267,8 +267,8 @@ def open(  # noqa: A001 -- it is called hpo.open
     settings = settings_of(settings, metric, **arguments)
     if space is None:
         refuse_without_effect({"config": config, "strategy": strategy}, "on an existing study, without space")
-        folder = find_study(name)
-        return Session(load_study(name, changed_config(folder, settings)))
+        name = name_or_path(name)
+        return Session(load_study(name, changed_config(find_study(name), settings)))
     plain, references = plain_config(config)
     objects = Objects()
     plain = {} if plain is None else plain

@@ -512,6 +512,9 @@ class Study:
         """
         return open_page(str(self.folder), height)
 
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
     def __repr__(self) -> str:
         return f"hpo.load({str(self._folder)!r})"
 

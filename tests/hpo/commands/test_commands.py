@@ -94,6 +94,8 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: study.resume(9, ["study.trials=8"]), "study.trials=8 is given as an override, and study.trials"),
         (lambda: hpo.import_trials("old"), "optuna, ray, csv: give one of them, given none"),
         (lambda: hpo.load(3), "there is no '3'"),
+        (lambda: hpo.compare_studies([study, hpo.load(study)]), "the studies must have different names, given 'looke"),
+        (lambda: hpo.reproduce(study, tolerance=2), "tolerance: must be at least 0"),
         (lambda: hpo.compare_strategies(max, strategies="grid"), "strategies: must be a list or a dict, such as"),
         (lambda: study.plot("contours"), "figure: contours has nothing to show: "),
         (lambda: Evaluation(study, {}, Path(), None).front, "to score the whole front, test with `front=True`"),
@@ -129,7 +131,7 @@ def test_a_study_is_replayed_reproduced_of_its_report_alone_compared_and_exporte
     assert set(study.report_schema()["required"]) <= set(json.loads((study.folder / "report.json").read_text()))
     again = hpo.reproduce(shutil.copy(study.folder / "report.json", tmp_path / "report.json"), folds=[0]).table
     assert (again["name"].tolist(), again["holds"].all()) == (["fold_0"], True)
-    assert set(hpo.compare_studies(["looked_up", "looked_up-replay"]).pairs.fold) == {"fold_0", "fold_1", "fold_2"}
+    assert set(hpo.compare_studies([study, Path("runs/looked_up-replay")]).pairs.fold) == {"fold_0", "fold_1", "fold_2"}
     assert study.export(url := f"sqlite:///{tmp_path / 'there.db'}").trials == 8
     assert len(pd.read_csv(hpo.import_trials("back", optuna=url))) == 8
     given = {"csv": "runs/looked_up/trials.csv", "keys": list(study.best.point), "direction": "maximize"}
