@@ -8,6 +8,7 @@ from typing import Any
 
 from hpo.config.documents import read_yaml
 from hpo.config.secrets import redact
+from hpo.errors import ConfigError
 from hpo.package import PACKAGE, ROOT
 
 MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
@@ -90,6 +91,17 @@ def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
 def is_from(name: str, value: str) -> bool:
     """Return whether `value` is the value of the environment variable `name`, or a reference to the variable."""
     return name in os.environ and value in (os.environ[name], f"${{oc.env:{name}}}")
+
+
+def named_settings(strategy: Any) -> dict[str, Any]:
+    """Return the settings, with `name`, of a strategy from Python; ConfigError if it has no name."""
+    given = {"name": strategy} if isinstance(strategy, str) else strategy
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise ConfigError(
+            "strategy: must be a name, a dict with `name` and settings, or 'module:Class' for a class of your own, "
+            f"given {strategy!r:.80}"
+        )
+    return dict(given)
 
 
 def strategy_settings(given: Mapping[str, Any]) -> dict[str, Any]:

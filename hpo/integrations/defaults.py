@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hpo.config.shipped import strategy_settings
+from hpo.config.shipped import named_settings, strategy_settings
 from hpo.engine.strategies import BY_AMOUNT, STRATEGIES, Strategy, find_strategy
 from hpo.errors import ConfigError
 from hpo.trials.history import History
@@ -30,7 +30,7 @@ def default_strategy(
     Raises:
         HpoError: the strategy is unknown or trains some points only partly, or a setting or a dimension is not valid.
     """
-    settings = strategy_settings({**(settings or {}), "name": name})
+    settings = strategy_settings({**(settings or {}), **named_settings(name)})
     partly = (*BY_AMOUNT, "ladder")
     if settings["name"] in partly:
         whole = ", ".join(each for each in STRATEGIES if each not in partly)

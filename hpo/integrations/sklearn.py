@@ -16,6 +16,7 @@ from sklearn.model_selection import _validation
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state, get_tags
 
+from hpo.config.shipped import named_settings
 from hpo.errors import ConfigError
 from hpo.integrations.defaults import default_strategy, next_points, with_scores
 from hpo.trials.history import History
@@ -100,12 +101,12 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
         """Evaluate the strategy's points in rounds; the strategy knows the scores of all earlier rounds."""
         if not isinstance(self.trials, Integral) or self.trials < 1:
             raise ConfigError(f"trials: must be a whole number of at least 1, given {self.trials!r}")
-        given = {"name": self.strategy} if isinstance(self.strategy, str) else dict(self.strategy)
+        given = named_settings(self.strategy)
         grids = _Grids.of(self.space)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = int(check_random_state(seed).randint(2**31))
-        strategy = default_strategy(given.pop("name", ""), grids.space, int(seed), given)
+        strategy = default_strategy(given.pop("name"), grids.space, int(seed), given)
         known, fits = History(), list[dict[str, Any]]()
         evaluate = _tolerate_failures(evaluate_candidates, fits, fills=callable(self.scoring))
         while len(known) < self.trials:

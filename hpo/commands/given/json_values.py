@@ -53,8 +53,9 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     if isinstance(value, _AS_TEXT) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
         return str(value), False
     name = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
-    hint = "create it in the objective, or search it under a name: hpo.choices(name=...)"
-    raise ConfigError(f"{where}: must be made of {_ALLOWED}, given {name}; {hint}")
+    hint = "; create it in the objective, or search it under a name: hpo.choices(name=...)"
+    is_for_objective = where.startswith(("config", "space"))
+    raise ConfigError(f"{where}: must be made of {_ALLOWED}, given {name}{hint if is_for_objective else ''}")
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:

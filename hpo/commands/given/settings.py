@@ -13,7 +13,7 @@ from hpo.config.documents import read_yaml, yaml_text
 from hpo.config.goals import refuse_beside_metrics
 from hpo.config.keys import at_path, own_part, path_of, plain_own, refuse_inside_of_list, refuse_unknown, replaced
 from hpo.config.secrets import redact
-from hpo.config.shipped import names_of, shipped, shipped_dir, strategy_settings
+from hpo.config.shipped import named_settings, names_of, shipped, shipped_dir, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
 from hpo.trials.space.reader import leaves, parted, with_first
@@ -101,12 +101,10 @@ def search_tree(
     objective: str, space: Mapping[str, Any], own: Mapping[str, Any], strategy: str | Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a complete configuration: the given sections, and the defaults of conf/ for all other sections."""
-    if not isinstance(strategy, str | Mapping):
-        raise ConfigError(f"strategy: must be a name, or a dict with `name` and settings, given {strategy!r}")
-    given = {"name": strategy} if isinstance(strategy, str) else dict(strategy)
     chosen = [each for each in read_yaml(shipped_dir() / "search.yaml")["defaults"] if isinstance(each, Mapping)]
     defaults = {group: shipped(group, name) for each in chosen for group, name in each.items() if group in _SETTABLE}
-    own_parts = {"objective": objective, "space": dict(space), "strategy": strategy_settings(given)}
+    settings = to_json(strategy_settings(named_settings(strategy)), "strategy")[0]
+    own_parts = {"objective": objective, "space": dict(space), "strategy": settings}
     return {**plain_own(own), **defaults, **own_parts}
 
 
@@ -156,8 +154,7 @@ def made_config(
             raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
         settings = {**settings, "study.direction": direction}
     searched = plain_space(searched, constants)
-    strategy = to_json(strategy or "random", "strategy")[0]
-    tree = search_tree(objective, searched, own_tree(searched, constants), strategy)
+    tree = search_tree(objective, searched, own_tree(searched, constants), strategy or "random")
     tree["study"] |= {"references": dict(references)} if references else {}
     tree["study"] |= {"metric": "score"}
     return config_from_dict(with_changes(with_settings(tree, settings), {}))

@@ -79,7 +79,7 @@ def test_optional_functions_are_given_by_a_decorator():
     ({"space": {"lr": (1, 2, 3)}}, "a tuple must be a range"),
     ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
     ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
-    ({"strategy": 3}, "strategy: must be a name, or a dict with `name` and settings, given 3"),
+    ({"strategy": dict}, "strategy: must be a name, a dict with `name` and settings, or 'module:Class' for a class of"),
     ({"objective": 3}, "must be a function"),
     ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
     ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
