@@ -20,7 +20,7 @@ from hpo.commands.arguments import (
 from hpo.commands.given.settings import compose_given, compose_search, settings_of
 from hpo.commands.search import given_study, refusing_as_typed
 from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
-from hpo.config.shipped import names_of, strategy_settings
+from hpo.config.shipped import named_settings, names_of, strategy_settings
 from hpo.config.study_config import config_from_dict
 from hpo.errors import ConfigError, nearest
 from hpo.session.program import interrupted_in_one_line
@@ -267,7 +267,7 @@ def compare_strategies(
     objective: Callable[..., Any] | str | Mapping[str, Any],
     space: Mapping[str, Any] | None = None,
     *,
-    strategies: Sequence[str] | Mapping[str, str | Mapping[str, Any]] | None = None,
+    strategies: Sequence[str | Mapping[str, Any]] | Mapping[str, str | Mapping[str, Any]] | None = None,
     config: Mapping[str, Any] | None = None,
     trials: int | None = None,
     minutes: float | None = None,
@@ -293,8 +293,7 @@ def compare_strategies(
     Args:
         objective: a function, its path, or a whole configuration of `hpo.compose`.
         space: the search space.
-        strategies: names of strategies in conf/strategy; or a dict by label, whose values are names, or dicts with
-            `name` and settings.
+        strategies: a list of strategies, each as in `hpo.search`; or a dict of them by label.
         config: constants of the configuration.
         trials: the budget of each search.
         minutes: the time limit of each search; no trial begins after it.
@@ -320,14 +319,15 @@ def compare_strategies(
         hpo.HpoError: an argument is not allowed.
         KeyboardInterrupt: after an interrupt. Finished searches are saved; the same call continues the comparison.
     """
-    if strategies is None or isinstance(strategies, str):
+    if not isinstance(strategies, Iterable) or isinstance(strategies, str):
         raise ConfigError(
             f"strategies: must be a list or a dict, such as strategies=['random', 'tpe'], given {strategies!r}"
         )
-    named = strategies if isinstance(strategies, Mapping) else {label: label for label in strategies}
-    by_label = {
-        label: strategy_settings({"name": given} if isinstance(given, str) else given) for label, given in named.items()
-    }
+    given = [named_settings(each) for each in (strategies.values() if isinstance(strategies, Mapping) else strategies)]
+    labels = list(strategies) if isinstance(strategies, Mapping) else [each["name"] for each in given]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ConfigError(f"strategies: '{twice[0]}' is listed twice; give a dict with a label for each strategy")
+    by_label = dict(zip(labels, map(strategy_settings, given), strict=True))
     arguments: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction}
     arguments |= {"score": score, "limits": limits}
     # Not tracked: the searches of a comparison are no studies, only their scores and seconds are saved.

@@ -54,7 +54,8 @@ def study(made):
 @pytest.mark.slow
 def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_says_so():
     given = {"space": {"x": (0.0, 1.0)}, "trials": 3, "metric": "gain", "direction": "maximize"}
-    compare, offer = {"strategies": ["random", "evolutionary"], "repeats": 2}, "hpo.compare_strategies(train, space, "
+    compare = {"strategies": ["random", {"name": "evolutionary", "population": 4}], "repeats": 2}
+    offer = "hpo.compare_strategies(train, space, "
 
     def train(config, trial):
         return {"gain": config["x"] + trial.seed % 7}
@@ -97,6 +98,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: hpo.compare_studies([study, hpo.load(study)]), "the studies must have different names, given 'looke"),
         (lambda: hpo.reproduce(study, tolerance=2), "tolerance: must be at least 0"),
         (lambda: hpo.compare_strategies(max, strategies="grid"), "strategies: must be a list or a dict, such as"),
+        (lambda: hpo.compare_strategies(max, strategies=["tpe", {"name": "tpe"}]), "strategies: 'tpe' is listed twice"),
         (lambda: study.plot("contours"), "figure: contours has nothing to show: "),
         (lambda: Evaluation(study, {}, Path(), None).front, "to score the whole front, test with `front=True`"),
         (lambda: write_output(Path("no/x"), ""), "output: 'no/x' cannot be written: No such file or directory"),
