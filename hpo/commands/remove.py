@@ -266,7 +266,7 @@ def _delete_runs(config: StudyConfig, study_id: str) -> int:
         return delete_study(tracking_uri(config), study_id)
     except HpoError as error:
         raise type(error)(
-            f"{error}; the study's folder is unchanged; to remove only the folder, give --keep-runs"
+            f"{error}; the study's folder is unchanged; to remove only the folder, run `hpo remove --keep-runs`"
         ) from error
 
 

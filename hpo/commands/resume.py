@@ -167,7 +167,7 @@ def extend(
         hpo extend small --climb model.d_model=512 model.feed_forward_width=1024 study.trials=4    at a larger scale
     """
     if climb:
-        refuse_without_effect({"trial": trials, "best": best}, "with --climb, which searches around the best")
+        refuse_without_effect({"trial": trials, "best": best}, "with climb, which searches around the best")
     folder = find_study(str(study))
     given = _one_form(overrides, {**(changes or {}), **({"study.name": name} if name else {})}, data)
     config = _config_of_extension(folder, given, data, climb)

@@ -248,7 +248,7 @@ def table_tree(
         tree["strategy"] = strategy_settings({"name": "grid"})
     if tree["strategy"].get("name") != "grid":
         raise ConfigError(
-            f"strategy: must be grid, given {tree['strategy'].get('name')}; `hpo scale --table` trains every value "
+            f"strategy: must be grid, given {tree['strategy'].get('name')}; a scale table trains every value "
             f"at every scale, so leave strategy out"
         )
     tree["space"] = _space(tree, given, known.rate if known else None)
@@ -271,13 +271,13 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
         own = reported_values.number(at(flatten(tree), rate))
         if not own or own < 0:
             raise ConfigError(
-                f"{rate}: must be above 0, given {own}; `hpo scale --table` multiplies this rate by powers of 2"
+                f"{rate}: must be above 0, given {own}; a scale table multiplies this rate by powers of 2"
             )
         searched = {rate: {"values": [float(f"{own * 2.0**power:.6g}") for power in _POWERS]}}
     if len(searched) != 1:
         given_keys = f"{len(searched)}: {', '.join(searched)}" if searched else "none"
         raise ConfigError(
-            f"space: must have one hyperparameter, given {given_keys}; `hpo scale --table` tries all values of one "
+            f"space: must have one hyperparameter, given {given_keys}; a scale table tries all values of one "
             f"hyperparameter at every scale; give for example space.{rate or 'lr'}=[0.001,0.002,0.004]"
         )
     return replaced({}, searched)

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -335,6 +336,10 @@ def open_ui(
     return started(["ui", *words], environment)
 
 
+# An option outside of backticks; text in backticks is a command line.
+_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(\w[\w-]*)")
+
+
 def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
     """Start a serving command of `hpo` in another process, which ends with this process.
 
@@ -358,6 +363,6 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
     if "address" not in result:
         process.communicate()
         error = result.get("error", f"it ended with exit code {process.returncode}; `hpo {words[0]}` says why")
-        raise TrackError(error.removeprefix("--"))
+        raise TrackError(_OPTION.sub(lambda found: found[1] or found[0], error))
     atexit.register(close)
     return Server(**result, _wait=process.wait, _close=close)

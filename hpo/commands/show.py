@@ -275,9 +275,9 @@ def logs(
     from hpo.study.view.logs import logs_of
 
     if tail is not None and tail < 1:
-        raise ConfigError(f"--tail: must be 1 or more, given {tail}")
+        raise ConfigError(f"tail: must be 1 or more, given {tail}")
     if tail is not None and trial is None:
-        raise ConfigError("--tail: has no effect without the number of a trial; give the number after the study")
+        raise ConfigError("tail: has no effect without the number of a trial; give the number after the study")
     folder = find_study(str(study))
     return Logs(folder.path.name, folder.path, [_log(path, trial is None, tail) for path in logs_of(folder, trial)])
 

@@ -127,7 +127,7 @@ def predict(
     if inputs is None:
         inputs = _texts(text, input_)
         if path is not None and path.exists() and input_ is not None and str(input_) != "-" and path.samefile(input_):
-            raise ConfigError(f"--output: must be another file than --input, given {output}")
+            raise ConfigError(f"output: must be another file than `input`, given {output}")
     elif text is not None or input_ is not None:
         raise ConfigError("text, input_: have no effect if `inputs` is given; leave out text and input_")
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_tokens": max_tokens, "seed": seed}
@@ -167,7 +167,7 @@ def attention(
     line, *others = _texts(text, input_)
     if others:
         num_lines = 1 + len(others)
-        raise DataError(f"--input: {_name(input_)}: must have one line, given {num_lines:,}; keep one of the lines")
+        raise DataError(f"input: {_name(input_)}: must have one line, given {num_lines:,}; keep one of the lines")
     maps = _call_model(str(model), "attention", line, target)["maps"]
     if path is not None:
         from hpo.report.pages.attention import attention_html, write_attention_png
@@ -234,9 +234,7 @@ def _texts(text: str | None, source: str | Path | None) -> list[str]:
     """Return a list with `text`, or the lines of the file `source` ('-' = standard input)."""
     if (text is None) == (source is None):
         given = "neither" if text is None else "both"
-        raise ConfigError(
-            f"--text, --input: give either the text (--text) or a file with texts (--input), given {given}"
-        )
+        raise ConfigError(f"text, input: give either the text or a file with texts, given {given}")
     if text is not None:
         return [text]
     name = _name(source)
@@ -244,13 +242,11 @@ def _texts(text: str | None, source: str | Path | None) -> list[str]:
         content = sys.stdin.buffer.read() if str(source) == "-" else Path(str(source)).read_bytes()
         lines = content.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
     except OSError as error:
-        raise DataError(
-            f"--input: {name} cannot be read: {error.strerror}; give a file, or the text itself by --text"
-        ) from error
+        raise DataError(f"input: {name} cannot be read: {error.strerror}; give a file, or the text itself") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"--input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
+        raise DataError(f"input: {name}: must be UTF-8, but byte {error.start} is not; convert the file") from error
     if not lines:
-        raise DataError(f"--input: {name}: is empty; it must have one input per line")
+        raise DataError(f"input: {name}: is empty; it must have one input per line")
     return lines.split("\n")
 
 

@@ -251,7 +251,7 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     if measure.yardstick is not None:
         return notes
     if measure.optimum is None:
-        notes.append("The optimum is not known, so there is no regret; set it with --optimum.")
+        notes.append("The optimum is not known, so there is no regret; give the optimum.")
     elif any(loss < measure.sign * measure.optimum for each in every for loss in each.within_limits.losses):
         notes.append("A search reached a better score than the given optimum, so its regret is below 0.")
     return notes

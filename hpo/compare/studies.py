@@ -27,7 +27,7 @@ from hpo.trials.trial import Trial
 
 # If there are more studies than this, each is compared only with the best study, to limit the number of sentences.
 _MAX_FOR_ALL_PAIRS = 4
-_REPEAT = "To compare strategies, repeat whole searches: hpo compare --strategies A,B --repeats 30."
+_REPEAT = "To compare strategies, repeat whole searches: `hpo compare --strategies A,B --repeats 30`."
 _TOO_NARROW = "An interval over folds is too narrow, because folds share training examples."
 
 
@@ -103,7 +103,8 @@ def read_studies(references: Sequence[str]) -> list[FinishedStudy]:
     if len(references) < 2:
         given = ", ".join(references) or "none"
         raise StudyError(
-            f"studies: must be two or more, given {given}; give another study, or compare strategies with --strategies"
+            f"studies: must be two or more, given {given}; give another study, or compare strategies "
+            f"(`hpo compare --strategies`)"
         )
     studies = [_read(find_study(reference)) for reference in references]
     first = studies[0]

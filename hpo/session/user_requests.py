@@ -68,7 +68,7 @@ class UserRequests:
         if states.get(number) != "running":
             running = ", ".join(str(each) for each, state in states.items() if state == "running") or "none"
             why = f"has already ended ({states[number]})" if number in states else "does not exist"
-            raise StudyError(f"--trial: trial {number} {why}; the running trials are: {running}")
+            raise StudyError(f"trial: trial {number} {why}; the running trials are: {running}")
         return [Stop(number)], f"trial {number} stops now"
 
 

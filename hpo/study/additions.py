@@ -88,7 +88,7 @@ def retries(record: Record, number: int | None) -> list[Add]:
         if states.get(number) == "failed":
             why = "was already retried"
         allowed = ", ".join(map(str, failed)) or "none"
-        raise StudyError(f"--trial: trial {number} {why}; give a failed trial that has no retry ({allowed})")
+        raise StudyError(f"trial: trial {number} {why}; give a failed trial that has no retry ({allowed})")
     picked = failed.values() if number is None else [failed[number]]
     return [Add(trial.point, trial.number) for trial in picked]
 

@@ -207,7 +207,7 @@ def _explained(error: BaseException, command: str) -> ConfigError:
         return ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}")
     if isinstance(error, RecursionError):
         return ConfigError(
-            "config: is nested too deeply, or a group of --config-dir has itself in its defaults; reduce the "
+            "config: is nested too deeply, or a group of config_dir has itself in its defaults; reduce the "
             "nesting, or remove the group from its own defaults"
         )
     return ConfigError(f"config: {one_line(error)}; see `hpo {command} --cfg job` for all keys")

@@ -87,7 +87,7 @@ def refuse_record(url: str) -> None:
     if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
         return
     raise StudyError(
-        f"import: {short_path(path)} is the record of the study {folder}, but --optuna is for studies of other "
+        f"import: {short_path(path)} is the record of the study {folder}, but `optuna` is for studies of other "
         f"programs. To continue the study, run `hpo resume {folder}`. To use its trials in a new search, set "
         f"study.imports={folder}. If a key has another name in the new search, run `hpo import --csv "
         f"{short_path(folder.trials_path)} --rename OLD=NEW` first."

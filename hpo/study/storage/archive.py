@@ -98,7 +98,8 @@ def unarchive(file: Path, runs: Path = RUNS) -> StudyFolder:
             folder = StudyFolder(runs / name)
             if folder.path.exists() or folder.path.is_symlink():
                 raise StudyError(
-                    f"archive: {folder} already exists; give another directory with --in, or move this folder away"
+                    f"archive: {folder} already exists; give another directory (in a shell: --in), or "
+                    f"move this folder away"
                 )
             runs.mkdir(parents=True, exist_ok=True)
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f".{name}-", dir=runs)))

@@ -116,7 +116,9 @@ def _unneeded_trained(
     models = [path for path in folder.checkpoints_dir.glob(_VISIBLE) if path.name not in needed]
     states = [*folder.states_dir.glob(_VISIBLE)]
     if states and not with_states and any(trial.amount is not None for trial in run.searched):
-        return {"models": models}, "its states stay: a larger budget continues from them (--states deletes them too)"
+        return {
+            "models": models
+        }, "its states stay: a larger budget continues from them (`hpo clean --states` deletes them too)"
     return {"states": states, "models": models}, None
 
 

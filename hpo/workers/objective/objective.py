@@ -105,7 +105,9 @@ def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
         # The user's `check` raises ValueError with a message for users.
         return ConfigError(text)
     text, kind = text[:LONGEST_REASON], type(error).__name__
-    return ConfigError(f"objective: {name} raised {f'{kind}: {text}' if text else kind}; --debug shows where")
+    return ConfigError(
+        f"objective: {name} raised {f'{kind}: {text}' if text else kind}; in a shell, --debug shows where"
+    )
 
 
 TaskDict = Mapping[str, Any]

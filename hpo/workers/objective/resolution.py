@@ -148,7 +148,7 @@ def import_named(
         is_usual = isinstance(error, ImportError | SyntaxError | ValueError)
         fault = f"cannot import '{name}'" if is_usual else f"importing '{name}' raised {type(error).__name__}"
         text = excerpt(text_of(error), secrets, LONGEST_REASON)
-        raise ConfigError(f"{what}: {fault}: {text}; add --debug to see where") from error
+        raise ConfigError(f"{what}: {fault}: {text}; in a shell, --debug shows where") from error
     refuse_another(module, origin, import_from, what)
     return module
 

@@ -217,7 +217,8 @@ class CodeWatch:
 
 def _changed(name: str, hint: str = "") -> MachineError:
     return MachineError(
-        f"objective: {name} has changed while the search runs; undo the change, or resume with --allow-changes{hint}"
+        f"objective: {name} has changed while the search runs; undo the change, or run "
+        f"`hpo resume --allow-changes`{hint}"
     )
 
 

@@ -35,7 +35,7 @@ def test_logs_are_listed_and_shown(capsys, folder):
     code, out, _ = hpo(capsys, "logs", "made")
     assert (code, f"{first}  2 lines  two\n" in out, out.count("\n")) == (0, True, 2)
     assert hpo(capsys, "logs", "made", "0", "--tail", "1")[1].endswith(f"== {first}\ntwo\n")
-    assert "--tail: has no effect without the number of a trial" in refused(capsys, "logs", "made", "--tail", "1")
+    assert "tail: has no effect without the number of a trial" in refused(capsys, "logs", "made", "--tail", "1")
     assert set(toolkit.load("made").logs(0).text.splitlines()) == {"one", "two", "last"}
     assert folder.logs_dir.stat().st_mode & 0o077 == 0
     listed, path = printed(capsys, "logs", "made")[0], str(folder.log_path(0, "fold_0"))

@@ -99,6 +99,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: hpo.reproduce(study, tolerance=2), "tolerance: must be at least 0"),
         (lambda: hpo.compare_strategies(max, strategies="grid"), "strategies: must be a list or a dict, such as"),
         (lambda: hpo.compare_strategies(max, strategies=["tpe", {"name": "tpe"}]), "strategies: 'tpe' is listed twice"),
+        (lambda: study.retry(99), "trial: trial 99 does not exist; give a failed trial that has no retry (none)"),
         (lambda: study.plot("contours"), "figure: contours has nothing to show: "),
         (lambda: Evaluation(study, {}, Path(), None).front, "to score the whole front, test with `front=True`"),
         (lambda: write_output(Path("no/x"), ""), "output: 'no/x' cannot be written: No such file or directory"),
@@ -113,7 +114,7 @@ def test_what_another_process_did_to_a_study_is_said(monkeypatch, study):
         shutil.copytree("runs/looked_up", f"runs/{name}")
     with other.lock():
         Path("runs/other/driver.lock").write_text("process 7 on elsewhere")
-        refuses("--now: process 7 on elsewhere is on another machine", lambda: hpo.load("other").stop(now=True))
+        refuses("now: process 7 on elsewhere is on another machine", lambda: hpo.load("other").stop(now=True))
     refuses("inner; already removed before the error: removed", lambda: remove(["first", "runs/first/inner"], yes=True))
     shutil.rmtree(other.path)
     monkeypatch.setattr("hpo.commands.remove.delete_study", lambda *_: hpo.load("nobody"))

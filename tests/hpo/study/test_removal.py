@@ -163,7 +163,7 @@ def test_states_stay_while_a_search_or_a_larger_budget_continues_from_them(tmp_p
     assert tree(folder.states_dir) == before
     run_toy(folder.path.absolute(), config(8))
     cleaned = clean(folder)
-    assert ("states" in cleaned.freed, "--states deletes them" in str(cleaned.kept)) == (False, True)
+    assert ("states" in cleaned.freed, "`hpo clean --states` deletes them" in str(cleaned.kept)) == (False, True)
     assert run_toy(folder.path, config(16)) == run_toy(tmp_path / "whole", config(16))
     assert any(folder.states_dir.iterdir())
     clean(folder, states=True)

@@ -276,7 +276,7 @@ def trained(payload):
 
 
 def changed(name):
-    return f"objective: {name} has changed while the search runs; undo the change, or resume with --allow-changes"
+    return f"objective: {name} has changed while the search runs; undo the change, or run `hpo resume --allow-changes`"
 
 
 @pytest.mark.slow
