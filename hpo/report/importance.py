@@ -197,8 +197,10 @@ def shapley_values(
     """
     if len(trials) < FEWEST:
         return too_few(len(trials))
-    if default is None or winner is None:
-        return missing("the default configuration lies outside of the space")
+    if winner is None:
+        return missing("there is no winner")
+    if default is None:
+        return missing("the default configuration is outside of the space")
     players = _players(space, default, winner.point)
     if not players:
         return missing("the winner is the default configuration")

@@ -12,7 +12,7 @@ from hpo.engine.schedule.scheduler import clock_times
 from hpo.formatting import format_count
 from hpo.report.hypervolume import Expectation, Growth, expected_growth, growth
 from hpo.report.importance import Contribution, Importances, importances, shapley_values
-from hpo.report.part import Missing, is_missing
+from hpo.report.part import Missing, is_missing, missing
 from hpo.report.transfer import ScaleResults
 from hpo.study.results.after_search import other_trainings
 from hpo.study.results.run import StudyRun
@@ -20,7 +20,7 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal
 from hpo.trials.ranking import at_largest_scale, front, leaders
 from hpo.trials.record.record import Stretch, memory_record
-from hpo.trials.space.first_points import default_of
+from hpo.trials.space.first_points import default_of, why_no_default
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Direction, Outcome, TaskLayout, Trial
 
@@ -37,7 +37,8 @@ class Subject:
         trials: all trials, in the order of their numbers.
         finalists: the finalists as trained on fresh seeds, if the scores of these trainings chose the winner. Empty if
             the search's scores chose the winner.
-        default: the default configuration; None if it is outside the space.
+        default: the default configuration; None if there is none in the space.
+        no_default: why there is no default configuration; None if there is one, even outside of the space.
         trainings: the trials at the end of the search, followed by the trials that were trained further after the
             search. The latter have the same numbers as before. None = `trials`.
         other_trainings: the other trainings after the search, such as those of finalists on fresh seeds.
@@ -59,6 +60,7 @@ class Subject:
     winner: Trial | None
     finalists: Sequence[Trial] = ()
     default: Point | None = None
+    no_default: str | None = None
     trainings: Sequence[Trial] | None = None
     other_trainings: Sequence[Trial] = ()
     workers: int | None = None
@@ -87,6 +89,7 @@ class Subject:
             winner=run.winner,
             finalists=() if run.fresh_winner is None else [finalist.again for finalist in run.finalists],
             default=default_of(study.space, study.config),
+            no_default=why_no_default(study.space, study.config),
             trainings=[*run.searched, *run.further],
             other_trainings=other_trainings(study.config, run.record, run.further),
             workers=dispatch.workers,
@@ -207,6 +210,8 @@ class Subject:
     @cached_property
     def contributions(self) -> dict[str, Contribution] | Missing:
         """Each hyperparameter's contribution to the winner's gain over the default; see `importance.shapley_values`."""
+        if self.no_default is not None:
+            return missing(self.no_default)
         space, scored = self._of_one_scale
         default = None if self.default is None else {k: v for k, v in self.default.items() if k != SCALE}
         return shapley_values(space, scored, default, self.winner and self.winner.within_scale)

@@ -21,7 +21,7 @@ from hpo.study.view.next_steps import next_steps
 from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.study.view.view import StudyView
 from hpo.trials.record.record import Record
-from hpo.trials.space.first_points import default_of
+from hpo.trials.space.first_points import default_of, why_no_default
 from hpo.trials.trial import Outcome, Trial
 
 
@@ -126,6 +126,7 @@ def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> 
         trials=trials,
         winner=next((trial for trial in trials if trial.number == best), None),
         default=default_of(space, config),
+        no_default=why_no_default(space, config),
         trainings=[*searched, *further],
         other_trainings=other_trainings(config, record, further),
         workers=dispatch.workers,

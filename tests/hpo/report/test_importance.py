@@ -140,3 +140,5 @@ def test_the_parts_of_what_differs_sum_to_the_gain_and_what_cannot_be_said_is_no
         (trials[:9], None, "10 complete trials"),
     ):
         assert words in shapley_values(SPACE, those, default, winner)["missing"]
+    assert shapley_values(SPACE, trials, default, None) == {"missing": "there is no winner"}
+    assert replace(subject(trials), no_default="x has no default").contributions == {"missing": "x has no default"}
