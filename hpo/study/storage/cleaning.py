@@ -116,9 +116,8 @@ def _unneeded_trained(
     models = [path for path in folder.checkpoints_dir.glob(_VISIBLE) if path.name not in needed]
     states = [*folder.states_dir.glob(_VISIBLE)]
     if states and not with_states and any(trial.amount is not None for trial in run.searched):
-        return {
-            "models": models
-        }, "its states stay: a larger budget continues from them (`hpo clean --states` deletes them too)"
+        why = "its states stay: a larger budget continues from them (`hpo clean --states` deletes them too)"
+        return {"models": models}, why
     return {"states": states, "models": models}, None
 
 
