@@ -148,8 +148,8 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
 def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Return the work of the recurrent layers.
 
-    `numbers` counts the gates, the state and the output. For attention, it adds the scores and their softmax, the
-    context and the head's input, and with `attention=mlp` the hidden layer of the score function.
+    `numbers` counts the gates, the state and the output. With attention, it also counts the scores, their softmax, the
+    context and the head's input. With `attention=mlp`, it also counts the hidden layer of the score function.
 
     `blocks` counts the layers, and attention as one more layer. A decoder that goes token by token runs each layer once
     per token, and each of these runs counts as half a block.

@@ -221,8 +221,8 @@ def _files(group: str, name: str, folders: Sequence[Path]) -> list[Path]:
 def _of_study(name: str, given: Parameter, with_own: bool) -> Iterator[tuple[str, str]]:
     """Yield keys of an existing study, each with its value or range; yield nothing if the study cannot be read.
 
-    For a point (KEY=VALUE), yield the searched keys; for an override, the keys that may still change. `with_own`
-    says whether these include the objective's own keys.
+    For a point (KEY=VALUE), yield the searched keys; for an override, the keys that may still change. If `with_own`,
+    an override may also change the objective's own keys.
     """
     from hpo.config.documents import read_yaml
     from hpo.config.keys import SEARCH_SECTIONS, flatten

@@ -101,7 +101,7 @@ class Evaluation(Mapping[str, float]):
         yield f"report: {short_path(self.report)}"
 
     def _front_lines(self) -> Iterator[str]:
-        """Yield a table with each front trial's metrics on the test split and in the search; then yield the errors."""
+        """Yield a table of the front's metrics on the test split and in the search; then a line per failed trial."""
         front, chosen = self.result["front"], self.result["trial"]
         trials = (f"trial {each['trial']}{', chosen' if each['trial'] == chosen else ''}" for each in front)
         columns = {"the front": [*trials]}

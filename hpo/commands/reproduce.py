@@ -300,7 +300,7 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 
 
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
-    """Ask for trust in a recorded study; return it, and whether this machine made it and still has its record."""
+    """Ask for trust in a recorded study. Return the study, and whether this machine made it and has its record."""
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study
     from hpo.study.reproduce.recorded import read_files, read_recorded

@@ -259,9 +259,10 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space with one hyperparameter: that of an override `space.KEY`, else six values of the learning rate.
+    """Return a space with one hyperparameter: the one in an override `space.KEY`, else the learning rate (six values).
 
-    Use the configured space if an override sets all of it, or if the learning rate has no key (`rate` is None).
+    Return the configured space if an override sets the whole space, or if no key sets the learning rate (`rate` is
+    None).
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

@@ -330,7 +330,7 @@ def search(
             may call `study.add(...)`, `study.retry(...)` and `study.stop()`, or raise `hpo.Stop`, which also ends
             the search; any other exception is reported once, and the search continues. `trial` is an `EndedTrial`.
         allow_changes: whether to continue the study of this name although the function, its data or the configuration
-            has changed. New trials use the new ones, and the report lists the changes.
+            has changed. New trials use the changed version, and the report lists the changes.
         settings: any other key of the configuration, such as `{"study.lanes": 8, "dispatch.gpus_per_worker": 0.5}`.
             `{"dispatch": "local"}` trains in this process, `{"track": "none"}` turns MLflow off.
         progress: `"auto"` = lines, with a panel below them on a terminal, or an updated output in a notebook;
@@ -447,7 +447,7 @@ def with_its_trials(config: StudyConfig) -> StudyConfig:
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
-    """Return the configuration with a name that no other configuration's study has: its own, or one with a number."""
+    """Return the configuration. If a different study already has its name, add a number to the name."""
     others: list[list[str]] = []
     while True:
         name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name

@@ -128,7 +128,7 @@ def ui(
 
 
 def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna: bool) -> None:
-    """Without --expose, refuse an address that other machines can reach; with it, print what they can do."""
+    """Refuse an address that other machines can reach; with --expose, print a warning instead."""
     from hpo.track.servers import LOOPBACK
 
     if host in LOOPBACK:

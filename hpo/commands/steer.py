@@ -71,7 +71,7 @@ def stop(
     if trial is not None:
         refuse_without_effect({"now": now}, "with trial, because a trial always stops at once")
     if now and not (holder.is_here and holder.process):
-        raise StudyError(f"now: {holder} is on another machine; run this command there, or leave now out")
+        raise StudyError(f"now: {holder} is on another machine; run this command there, or stop without now")
     if now:
         assert holder.process is not None
         os.kill(holder.process, signal.SIGINT)
@@ -83,7 +83,7 @@ def stop(
 def add(study: StudyRef, point: Point) -> Answer:
     """Add a point of your own to a running or stopped search, as its next new trial.
 
-    Trials that have begun come first: as many as `study.lanes`, also with fewer workers.
+    Up to `study.lanes` trials that have begun come first, even if there are fewer workers.
 
     Args:
         point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.

@@ -46,7 +46,8 @@ def ask_for_trust(
 
     The question lists the `changes` since the study was recorded. `earlier` has other configurations with which some
     trials were trained. This user has given the values of `own_keys`. The study connects to `places`, its workers
-    install `packages`, and it runs `commands` on this machine. ConfigError if nobody can be asked, or for a no.
+    install `packages`, and it runs `commands` on this machine. ConfigError if nobody can be asked, or the user
+    says no.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # A trusted objective does not make new addresses, packages or commands trusted.
@@ -80,7 +81,7 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return `KEY=VALUE` of code, such as a command line, and of paths outside of the working directory."""
+    """Return two lists of `KEY=VALUE`: code, such as a command line; and paths outside of the working directory."""
     # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))

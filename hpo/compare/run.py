@@ -46,8 +46,11 @@ def run_comparison(
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
     `at` and `at_seconds` have budgets in addition to the full one; the text `shortest` is the length of the shortest
-    search. ConfigError for a budget that not every search has; if it is in seconds, only after all searches. Stopped
-    after a signal; finished searches are saved.
+    search.
+
+    Raises:
+        ConfigError: a search does not reach one of the budgets. Budgets in seconds are checked only after all searches.
+        Stopped: there was a signal; the finished searches are saved.
     """
     refuse_unknown_progress(progress)
     study, goal = comparison.study.config.study, comparison.study.goal

@@ -276,7 +276,7 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield how the winners of each pair differ: on each fold, and in expected score (else by the mean over folds)."""
+    """Yield how each pair of winners differs on each fold and in expected score (or else in the mean over folds)."""
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
@@ -314,7 +314,7 @@ def _sentence(
     budget: Budget,
     written: Callable[[float], str],
 ) -> str:
-    """Return which winner is better, and by how much; with unequal numbers of trials, also at `budget`."""
+    """Return which winner is better, and by how much. If the numbers of trials differ, also compare at `budget`."""
     gain, ends = pair["mean_difference"], pair["interval"]
     better, other, clause = _better(pair, written)
     detail, chance = "one score each, no interval", ""

@@ -199,7 +199,7 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics and None. If a number is not finite or too large, return no metrics and this error."""
+        """Return the metrics and None. If a number is NaN, infinite or too large, return {} and the error's text."""
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:

@@ -268,7 +268,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return after how many reports a user's stop ends a task; None = no stop ends it."""
+        """Return the number of reports after which a user's stop ends the task; None = no stop ends it."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:

@@ -98,15 +98,15 @@ class FirstFailures(Observer):
         if self._lacks_metric is not None:
             raise StudyError(
                 f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way. To "
-                f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, start a study with "
-                f"another study.name, whose metrics, limits and measured numbers the objective reports"
+                f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, choose another "
+                f"study.name, and only metrics, limits and measured numbers that the objective reports"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
             raise StudyError(
                 f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first} failed "
-                f"with the same error: {self._errors[0]}; the rest of the budget is unused: fix the error, then start "
-                f"another study; or {_GO_ON}"
+                f"with the same error: {self._errors[0]}. Fix the error, then start another study. Or, to use the "
+                f"rest of this study's budget, {_GO_ON}"
             )
 
 

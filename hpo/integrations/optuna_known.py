@@ -105,7 +105,7 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial of the suggested values; proposed values replace missing ones. None = not in the space."""
+        """Return a trial with suggested or, if necessary, proposed values; None = no such point is in the space."""
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point
         suggested = point_of(frozen, space.dimensions)

@@ -66,7 +66,7 @@ class SearchedValues(UserDict[str, Any]):
 
 
 def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
-    """Return the keys that `model_init(trial)` may read, with other texts of its source code.
+    """Return all string constants in the source of `model_init(trial)`; the keys that it reads are among them.
 
     Return None if the source is not available, or uses `trial` in any other way than to read keys by constant names.
     """
@@ -85,7 +85,7 @@ def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
 
 
 def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
-    """Return the objects of which a node reads constant names, or that it only tests, as in `if trial is not None`."""
+    """Return the objects whose keys a node reads by constant names, or that it tests (`if trial is not None`)."""
     match node:
         case ast.Subscript(value, ast.Constant()) | ast.Call(ast.Attribute(value), [ast.Constant(), *_]):
             return [value]

@@ -306,7 +306,7 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest number of evaluations; infinite if it depends on the data, or without evaluations."""
+    """Return the largest number of evaluations; infinite if it depends on the data, or if nothing is evaluated."""
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.

@@ -240,7 +240,7 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return a value as text. The amount of a full training is None; for it, return `spec`."""
+    """Return a value as text; `spec` replaces the amount of a full training, which is None."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 

@@ -152,7 +152,7 @@ class PatternReader(Reader):
                 yield from self._add(values)
 
     def _read(self, name: str, match: re.Match[str], line: str) -> float:
-        """Return the number that a match finds, with an exponent after it: `9.8` in `9.8e-05` is read as 9.8e-05."""
+        """Return the number that a match finds; include an exponent that follows: `9.8` in `9.8e-05` gives 9.8e-05."""
         exponent = _EXPONENT.match(line, match.end(1))
         text = match[1] + (exponent[0] if exponent else "")
         number = _number(text)

@@ -126,7 +126,7 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
 
 
 def _common_key(key: str, entry: Mapping[str, Any]) -> str:
-    """Return the key of a number in `_Numbers`. Some parts of a report name a score of the search or of fresh seeds."""
+    """Return the key in `_Numbers` for a report's key, such as `fresh.score` for `fresh_score`."""
     if key == "validation_score":
         return "fresh.score" if "search_score" in entry else "score"
     return key.replace("fresh_", "fresh.", 1) if key.startswith("fresh_") else key.removeprefix("search_")
@@ -194,7 +194,10 @@ def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[st
 
 
 def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: bool = False) -> list[str]:
-    """Return the parts of a section with unchecked numbers; only the section if all are unchecked or parts are many."""
+    """Return the names of those parts of a section that have unchecked numbers.
+
+    If no number of the section is checked, or if too many parts have unchecked numbers, name only the section.
+    """
     numbers = [place for place, value in leaves(part, key) if is_number(value)]
     if not any(place not in checked for place in numbers):
         return []
@@ -221,7 +224,7 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return the numbers of a trial that a report has only if `goal.names` has several names, by their keys there.
+    """Return the numbers that a report adds to a trial if `goal.names` has several names, by their keys in the report.
 
     `values` has the values of the leading metric; `means` has the mean of each other name in `goal.names`.
     """

@@ -156,7 +156,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return format_duration(seconds) if seconds else ""
 
     def _seconds_left(self) -> float | None:
-        """Return the remaining seconds at this session's pace, within the budget `minutes`; None if unknown or over."""
+        """Return the seconds left at this session's pace, within `minutes`; None if unknown, or if no trial remains."""
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
             return None

@@ -121,7 +121,7 @@ def list_texts(view: StudyView) -> dict[str, str]:
 
 
 def _none_text(view: StudyView) -> str:
-    """Return the text in place of the best score if there is no best trial; empty before a complete trial."""
+    """Return the text that replaces a missing best score; empty if no trial is complete."""
     if not view.trials.get("complete"):
         return ""
     return "no winner" if view.state == "ended" else "none so far"

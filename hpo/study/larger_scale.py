@@ -44,8 +44,7 @@ def config_at_larger_scale(study: PreparedStudy, given: StudyConfig, keys_given:
     if largest in before:
         same = f", given scale {before.index(largest) + 1} of {study.reference}" if changed else ""
         raise ConfigError(
-            f"extend: climb needs a new scale{same}; give the keys that the new scale changes, such as "
-            f"model.d_model=512"
+            f"climb: needs a new scale{same}; give the keys that the new scale changes, such as model.d_model=512"
         )
     scales = [*before, largest]
     ended = _num_ended(study)

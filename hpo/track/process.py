@@ -108,7 +108,7 @@ class _Sender:
         return True
 
     def _limit_time(self, patience_seconds: float | None = None) -> None:
-        """Let this process end after `patience_seconds` without progress, or soon after the driver died (None)."""
+        """Let this process end after `patience_seconds` without progress; None = the driver died, so end soon."""
         if not self._is_closed:
             self._unsent.append(("abandon_study", {}))
         is_orphan, patience = patience_seconds is None, float("inf") if patience_seconds is None else patience_seconds

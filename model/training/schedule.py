@@ -12,7 +12,7 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step from 0 to num_steps - 1: a linear warm-up to `lr`, then the given schedule.
 
-    Linear, cosine and wsd fall so that a step num_steps would have `final_lr_fraction` times `lr`. For
+    The schedules linear, cosine and wsd would reach `final_lr_fraction` times `lr` one step after the last. For
     schedule=plateau, the result is constant after the warm-up. The caller multiplies the result by `Plateau.scale` or
     by the result of `replayed_scale`.
 

@@ -54,10 +54,10 @@ class GivenObjective:
         objects: Objects,
         rows: GivenData | None = None,
     ) -> "GivenObjective":
-        """Build the objective from a function or its path; ConfigError if it cannot be called, or sent to workers.
+        """Build the objective from a function or its path; ConfigError if it cannot be called or sent to workers.
 
-        A function that receives values without a JSON type (`objects`) or given data (`rows`) is pickled into its
-        study. `searched` has the top-level names of the space.
+        A function is pickled into its study if it receives given data (`rows`), or values that have no JSON type
+        (`objects`). `searched` has the top-level names of the space.
         """
         if isinstance(objective, str):
             objects.refuse_all()
@@ -93,7 +93,7 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError unless the function gets the given data through its parameter `trial`, and only there."""
+    """Raise ConfigError if the function has no parameter `trial`, uses the data directly, or defines data itself."""
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
@@ -233,7 +233,7 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
 
 
 def _known(function: Any) -> Mapping[str, Any]:
-    """Return the values of a function's variables by name; those of local variables are unknown, here Ellipsis."""
+    """Return the values of a function's variables by name; Ellipsis stands for a local variable's unknown value."""
     known = {**function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         # A variable without a value yet has an empty cell, and hides a global variable of its name.

@@ -72,8 +72,8 @@ class Objects:
     ) -> Callable[..., Any]:
         """Return a function that puts the original values into its configuration and then calls `function`.
 
-        Also wrap the optional functions that take a configuration. Without original values, return `function` itself,
-        or a copy if it is importable but must be pickled.
+        Also wrap the optional functions that take a configuration. Without original values, wrap nothing: return
+        `function` itself or, if it is importable and `is_pickled` is true, a copy.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):

@@ -90,7 +90,7 @@ def plain_space(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the default configuration first, if it has a value for every dimension and the space has no `first`."""
+    """Add `first: [default]` to a space without `first`, if the configuration has a default for every dimension."""
     branches, rules = parted(space)
     keys = [".".join(path) for path, _ in leaves(branches)]
     is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
@@ -163,7 +163,7 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration, and append the function's parameters to the objective's path; see `with_form`."""
+    """Compose a user's configuration; its objective `m:f` becomes, for example, `m:f(config)`. See `with_form`."""
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))

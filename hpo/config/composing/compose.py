@@ -225,7 +225,7 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
 
 
 def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, Any]:
-    """Return the configuration of a file with the overrides applied. Only `study.references` are resolved again."""
+    """Return a file's configuration with the overrides applied, and `study.references` resolved again."""
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
     _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, tree)

@@ -203,7 +203,7 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Make ended trials known before trial `number` opens; return False to wait for one, or to end the search."""
+        """Make ended trials known before trial `number` opens; return False if the search must wait or end."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False

@@ -112,11 +112,11 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
-        """Return the number of points on a bracket's first rung: the setting `points`, if it is given."""
+        """Return the number of points on a bracket's first rung: the setting `points`, else Hyperband's number."""
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung (the first is number 0): the setting `keep`, if it is given."""
+        """Return the number of points on a later rung: `keep` if it is given. The first rung is number 0."""
         return self.keep or super().survivors(num_halvings, rung)
 
 

@@ -87,8 +87,8 @@ def refuse_record(url: str) -> None:
     if path is None or not (folder := StudyFolder(path.parent)).exists or path.name != folder.database_path.name:
         return
     raise StudyError(
-        f"import: {short_path(path)} is the record of the study {folder}, but `optuna` is for studies of other "
-        f"programs. To continue the study, run `hpo resume {folder}`. To use its trials in a new search, set "
+        f"import: {short_path(path)} is the record of the study {folder}, but the argument `optuna` is for studies of "
+        f"other programs. To continue the study, run `hpo resume {folder}`. To use its trials in a new search, set "
         f"study.imports={folder}. If a key has another name in the new search, run `hpo import --csv "
         f"{short_path(folder.trials_path)} --rename OLD=NEW` first."
     )
@@ -215,7 +215,7 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return a file's storage address, for a message; for a missing file, as a database and as a journal."""
+    """Return a file's storage address, for a message; if the file is missing, both as a database and as a journal."""
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"

@@ -67,7 +67,7 @@ def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
 
 
 def _arrange(key: str, value: Any) -> Any:
-    """Return a value in readable form: `data.split` has a separate table of labels, and no folds (see field 6)."""
+    """Return a value in readable form. For `data.split`, put the labels in their own table, and leave out the folds."""
     if key != "data.split" or reason_missing(value) is not None:
         return value
     parts = {name: {k: v for k, v in part.items() if k != "labels"} for name, part in value["parts"].items()}
@@ -111,7 +111,7 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the columns of the metrics after the first, the limits, and the Pareto front; [] without a front."""
+    """Return the columns of the front, the values with a limit, and all metrics but the first; [] without a front."""
     front = front_of(summary)
     if front is None:
         return []

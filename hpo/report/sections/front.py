@@ -143,7 +143,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table of the 20 best trials on the front, and the winner if it is on the front; then a note."""
+    """Yield a table, then a note. The table has the front's 20 best trials, and the winner if it is on the front."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}

@@ -395,7 +395,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
 
 
 def _metrics_table(report: ReportJson) -> Iterator[Block]:
-    """Yield a table of the winner's and the default's value for each name in `goal.names`; nothing without a front."""
+    """If there is a front, yield a table of the winner's and the default's value for each name in `goal.names`."""
     winner, front = require(report["winner"]), front_of(report)
     if "scores" not in winner or front is None:
         return

@@ -279,7 +279,7 @@ def _metrics_of(path: Path) -> Mapping[str, Any]:
 
 
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
-    """Return whether these are the names of `unnamed`; such metrics are matched by their order."""
+    """Return whether the metrics have the default names (see `unnamed`); such metrics are matched by their order."""
     return list(metrics) == unnamed(len(metrics))
 
 

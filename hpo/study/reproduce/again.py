@@ -95,9 +95,9 @@ def reproduce(
 
 @dataclass(frozen=True)
 class _Trainings:
-    """Trainings of one trial, the recorded value of each, and their recorded means of all metrics, by name.
+    """Trainings of one trial, with the recorded value of each training and the recorded mean of each metric.
 
-    `means` is empty if only some of the trial's trainings are repeated.
+    Values and means are by name. `means` is empty if only some of the trial's trainings are repeated.
     """
 
     tasks: Sequence[Task]
@@ -107,7 +107,7 @@ class _Trainings:
 
 
 def _trainings(recorded: Recorded, study: PreparedStudy, row: Row, folds: Sequence[int] | None) -> Iterator[_Trainings]:
-    """Yield the trainings of the search; of a finalist, also those on fresh seeds, unless the folds are chosen."""
+    """Yield a trial's trainings in the search; if `folds` is None, also a finalist's trainings on fresh seeds."""
     point, layout = point_of(row, study.space), study.layout
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; restore the file")

@@ -112,10 +112,10 @@ class Recorded:
         raise StudyError(f"trial: must be 'best', 'all' or the number of a complete trial ({numbers}), given {which!r}")
 
     def fresh_scores(self, number: int) -> tuple[list[float], dict[str, float]] | None:
-        """Return a finalist's scores on fresh seeds, and its means of all metrics on them, from the report.
+        """Return a finalist's scores on fresh seeds and the mean of each metric over these seeds, from the report.
 
-        Return None if the trial is no finalist, or has no score on fresh seeds. StudyError if the number of values is
-        wrong, or if fresh seeds chose this winner but the report has no scores of the trial on them.
+        Return None if the trial is no finalist, or has no score on fresh seeds. StudyError if the report has a wrong
+        number of scores, or lacks the scores of a winner that fresh seeds chose.
         """
         finalists, winner = self.files.report.get("finalists"), inner(self.files.report, "winner")
         listed = [entry for entry in finalists if isinstance(entry, Mapping)] if isinstance(finalists, list) else []
@@ -164,7 +164,7 @@ def read_files(folder: StudyFolder) -> StudyFiles:
 
 
 def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None) -> Recorded:
-    """Import the objective that these files name, read the data, and return the study.
+    """Import the objective that is named in `files`, read the data, and return the recorded study.
 
     Args:
         elsewhere: new paths of data sources, by their keys in the configuration.
@@ -240,7 +240,7 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each split, or without splits for each data file, that differs from the report."""
+    """Yield a line for each part of the split that differs from the report; without a split, for each such file."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -328,8 +328,8 @@ def unpack_report(path: Path, into: Path, which: str) -> StudyFolder:
         raise StudyError(f"{path}: has no winner to train again: {reason}; give the study's folder instead")
     if which not in ("best", str(winner.get("number"))):
         raise StudyError(
-            f"trial: must be 'best' or {winner.get('number')}, because a report alone has only the winner, given "
-            f"{which!r}; give the study's folder instead"
+            f"trial: must be 'best' or {winner.get('number')}, given {which!r}; a report alone has only the winner: "
+            f"give the study's folder instead"
         )
     if not winner["values"]:
         raise StudyError(f"{path}: winner.values is empty, so there is no score to compare with; give another report")

@@ -80,9 +80,10 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
-    """Return a `Trial` for each trial with trainings after the search that are not in `further`, with their outcomes.
+    """Return the trials that were trained after the search, each with the outcomes of only these trainings.
 
-    These trainings are those on fresh seeds, and the full trainings that `further_trainings` leaves out.
+    Skip the full trainings in `further`. The rest are trainings on fresh seeds, and the full trainings that
+    `further_trainings` leaves out.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []
@@ -161,7 +162,7 @@ def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
 
 
 def _join(before: Trial, after: Trial) -> Trial:
-    """Return the further training `after`, with the learning curves, times and costs of both trainings."""
+    """Return `after`, the further training of `before`, with the learning curves, times and costs of both."""
 
     def join(first: Outcome, second: Outcome) -> Outcome:
         # A second training that began anew already has the whole curve.

@@ -168,6 +168,6 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
 
 
 def compared_cost(trial: Trial) -> float:
-    """Return the cost by which trials compare: under a strategy with amounts, of one unit; otherwise the whole cost."""
+    """Return the cost by which trials are compared: with an amount, the cost of one unit; without, the total cost."""
     # The total cost depends on how the training of a point was divided into trials.
     return trial.total_cost if trial.amount is None else trial.cost

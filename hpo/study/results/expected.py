@@ -38,8 +38,8 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expectation for each name in `Goal.names` whose noise is known, such as a metric. A metric to
-            maximize is negated, so that lower is better.
+        worths: the expected value of each name in `Goal.names`, if its noise is known. A metric to maximize is
+            negated, so that lower is better.
         num_candidates: the number of trials from which the winner was chosen.
         of_all: whether all complete trials served to estimate the noise, because too few have the winner's amount.
     """

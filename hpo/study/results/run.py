@@ -253,7 +253,7 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials of a trials.csv. All tasks get the further means; the first task gets all seconds and costs."""
+    """Yield the trials of a trials.csv. All tasks get the other metrics' means; the first gets all times and costs."""
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}
         scores = {index: row.get(layout.name(index)) for index in range(layout.size)}

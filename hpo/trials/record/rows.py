@@ -190,7 +190,7 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Turn faults of the machine and of other programs into HpoErrors; then count the new rows in the guard."""
+        """Within the block, turn faults of the machine or other programs into HpoErrors; after it, count the rows."""
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
             self._name_changes(),

@@ -1,4 +1,4 @@
-"""The output of a task: copies of it, and how often a report includes it."""
+"""Copies of a task's output, and a limit on how often messages include the output."""
 
 import contextlib
 import fcntl

@@ -236,7 +236,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a function or a class's methods as a list; an empty list if they are not from the script or notebook."""
+    """Return a list of the function, or of the class's methods; empty if `value` is not from the script or notebook."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):

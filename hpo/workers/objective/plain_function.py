@@ -37,7 +37,7 @@ class RunningTrial:
         threads: number of threads that the training may use.
         train, validation, test: the positions of each split's examples in the data that the training gets; None if the
             objective loads its data itself.
-            `test` is None in every training. If `data` was passed to `hpo.search`, the indices are integer arrays.
+            `test` is None in every training. If `data` was passed to `hpo.search`, the positions are integer arrays.
         data_dir: folder that the objective's `prepare_data` wrote; None if the objective has no `prepare_data`.
         metrics: names of the study's metrics, the leading one first.
         checkpoint_dir: folder to create and to save the trained model in; in `run_test`, the folder with the model to

@@ -98,7 +98,7 @@ class Isolation:
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Pause the timers of the user's code. Restart the alarm in `before`, which was read `seconds` ago."""
+        """Pause the timers of the user's code. Restart the program's own alarm; `before` was read `seconds` ago."""
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:

@@ -313,7 +313,7 @@ class TaskBuilder:
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder for the model of a trial's first repeat; None = no model is stored, as with folds."""
+        """Return the folder for the model of a trial's first repeat; None = none is stored, as with several folds."""
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"

@@ -105,7 +105,7 @@ def test_the_winner_comes_out_of_the_report_alone(capsys, study):
     assert (code, err, out.count(f"trial {winner}  fold_"), out.count("  fresh_")) == (0, "", 6, 3)
     assert "required: bitwise equal scores" in out
     for which in ("77", "all"):
-        says = f"trial: must be 'best' or {winner}, because a report alone has only the winner, given '{which}'"
+        says = f"trial: must be 'best' or {winner}, given '{which}'; a report alone has only the winner"
         assert says in refused(capsys, "reproduce", "mailed.json", "--trial", which)
     Path("mailed.json").write_text('{"format": 1}')
     assert "has no winner to train again" in refused(capsys, "reproduce", "mailed.json")

@@ -213,7 +213,10 @@ class Preselection:
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
-    """Return each candidate's weighted share of trials that did not fail; `distances` is (candidates, trials)."""
+    """Return for each candidate the share of trials that did not fail, where near trials have more weight.
+
+    `distances` has the shape (candidates, trials).
+    """
     if not failed.any():
         return np.ones(len(distances))
     weights = _weights(distances)

@@ -196,7 +196,7 @@ def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
-    """Return a dimension's columns for `fit_shift`, one number per trial: positions and squares, or one-hot choices."""
+    """Return a dimension's columns, a number per trial, for `fit_shift`: positions and squares, or one-hot choices."""
     key = dimension.key
     if isinstance(dimension, Choices):
         return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]

@@ -177,7 +177,7 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait `patience` seconds for the others, then kill them. Return the last messages before that, by rank."""
+        """Return, by rank, the last messages of the others that end within `patience` seconds; kill the rest."""
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)

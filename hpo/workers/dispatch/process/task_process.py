@@ -136,7 +136,7 @@ class Snapshots:
 
 
 def _start_killer(life_fd: int, others: tuple[int, ...]) -> None:
-    """Start a grandchild process, which need not be reaped. It kills this process's group when the pipe closes."""
+    """Start a grandchild process, which need not be reaped. It kills this process's group when `life_fd` closes."""
     first = os.fork()
     if first != 0:
         os.close(life_fd)
