@@ -23,7 +23,7 @@ def default_strategy(
     Args:
         name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
         space: such as `{"lr": hpo.log(1e-5, 1e-2), "width": (16, 64), "layers": [1, 2, 3]}`; nested names are joined
-            with dots. With `hpo.choices(relu=nn.ReLU)`, a point has the name `relu`.
+            with dots. With `hpo.choices(relu=nn.ReLU)`, the value in a point is the name `relu`.
         seed: the random seed from which all points are drawn.
         settings: values that replace the defaults in conf/strategy/<name>.yaml.
 

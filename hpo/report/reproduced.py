@@ -174,10 +174,10 @@ def _task_names(recorded: Recorded) -> list[str]:
 
 
 def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[str]:
-    """Return the report's keys with unchecked numbers; where possible, one text for a whole section.
+    """Return the report's keys whose numbers are unchecked. A key may stand for a whole section; see `_unchecked_keys`.
 
-    Checked are the report's format and the winner's number, the keys of `reported` and `_study_numbers`, most keys of
-    `_config_values`, and the numbers and points of the reported trials. Every other key counts as unchecked.
+    These are checked: the report's format and the winner's number, the keys of `reported` and `_study_numbers`, most
+    keys of `_config_values`, and the numbers and points of the reported trials. Every other key counts as unchecked.
     """
     report, config = recorded.files.report, recorded.study.config
     # Of the settings in `config`, only those that decide trials count as checked, because the report repeats the others

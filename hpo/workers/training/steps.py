@@ -99,7 +99,7 @@ def steps_of(
         payload: the task.
         values: the secrets of the configuration, by name.
         import_from: the folder to import the objective from, in addition to installed packages.
-        units: is updated with the units of training.
+        units: an object that this function updates with the number of trained units.
         must_score: whether the objective must return a score; False in the processes of a group except the first.
 
     Raises:
