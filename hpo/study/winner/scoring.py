@@ -207,7 +207,7 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
 
 
 def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
-    """Return a front trial with its own unchanged hold-out model, or else with a model trained below `scratch`."""
+    """Return a front trial with the model from the search; if that is missing or changed, train one below `scratch`."""
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):

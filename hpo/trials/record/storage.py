@@ -356,7 +356,7 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
 
 def _is_of_this_optuna(path: Path) -> bool:
-    """Return whether the installed Optuna made the file, so that its check, which takes 0.1 s, can be skipped."""
+    """Return whether the installed Optuna made the file. If so, skip Optuna's check of the file, which takes 0.1 s."""
     if not path.is_file():
         return False
     with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:

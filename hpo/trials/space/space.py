@@ -125,7 +125,7 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return a random valid point with the given values. Return None if there is none, or if the space is too large."""
+        """Return a random valid point with the given values; None if there is none, or if the space is too large."""
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]
