@@ -1,4 +1,7 @@
-"""Conditions on the fields of a list: `strategy=evolutionary and score>0.9`. The text is parsed, never executed."""
+"""Conditions that select studies of a list by their fields, such as `strategy=evolutionary and score>0.9`.
+
+The text is parsed, never executed.
+"""
 
 import ast
 import operator

@@ -117,7 +117,7 @@ class AskAndTell:
         return task
 
     def _no_trial_error(self, by: EndedBy) -> NoTrialError:
-        """Return the error of an `ask` that has no trial; if no trial is open, record the end of the search."""
+        """Return the error if `ask` has no trial to give. If also no trial is open, record the end of the search."""
         if by == "space" and self.open:
             return NoTrialError(f"no trial for now: the strategy waits for the results of trials {self._numbers}", True)
         if not self.open:

@@ -129,7 +129,7 @@ def result(
         num_needed: check only that the first `num_needed` of `names` were returned; None = check all.
 
     Raises:
-        NotReportedError: `returned` is a mapping that has other names, but lacks a needed name.
+        NotReportedError: `returned` is a mapping that is not empty, but lacks a needed name.
         ValueError: `returned` is None, is empty or has another form; or a needed value is not a valid number.
     """
     metric = names[0]

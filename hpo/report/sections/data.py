@@ -116,7 +116,7 @@ def no_method(reason: str) -> MethodPart:
 
 
 def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
-    """Return the (leading) metric, its definition and direction, and over what a score is averaged."""
+    """Return the metric (of several, the first), its definition and direction, and what a score is a mean of."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     unit = Units.of(study.described.method, study.config.objective)[config.metric]

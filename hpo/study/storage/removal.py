@@ -93,4 +93,4 @@ def _find_folder(name: str) -> StudyFolder:
         if has_study_files and (in_runs or folder.exists):
             return folder
     found = find_study(name)  # raises if there is no study
-    raise StudyError(f"study: {found} has a config.yaml but no other file of a study; remove it yourself")
+    raise StudyError(f"study: {found} has a config.yaml but no other file of a study; remove the folder yourself")

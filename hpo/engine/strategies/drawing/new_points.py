@@ -44,7 +44,7 @@ class NewPoints:
         self._preselection = Preselection(space, penalizes_pending=True)
 
     def draw(self, known: History, pending: Sequence[Trial], rng: np.random.Generator, count: int) -> list[Point]:
-        """Return up to `count` untried points; fewer in the cases of `draw_untried`."""
+        """Return up to `count` untried points; fewer if `draw_untried` finds fewer."""
         best = self._rungs
         best.read(known)
         if not self._is_learned or best.num_points < _KNOWN:
