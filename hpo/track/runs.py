@@ -152,7 +152,7 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return one run and delete the others. Keep `ours` (default: the parent), else a complete or the oldest run."""
+        """Return one run; delete the others. Keep `ours` (default: the parent), else a complete or the oldest run."""
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time
