@@ -204,5 +204,4 @@ def test_an_output_that_is_full_is_named(arguments):
     """And no file of ours, of which there may be none yet."""
     with Path("/dev/full").open("w") as full:
         code, _, err = process(*arguments, stdout=full)
-    assert (code, err.count(b"\n")) == (1, 1)
-    assert b"standard output: No space left on device; " in err
+    assert (code, err.count(b"\n"), b"standard output: No space left on device; " in err) == (1, 1, True)

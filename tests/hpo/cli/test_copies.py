@@ -101,8 +101,7 @@ def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys
     assert (hpo(capsys, "sync", "toy")[:2], len(runs("trial"))) == ((0, f"3 trials are in {STORE}\n"), 3)
     shutil.copytree("runs/toy", "runs/copy")
     out = prints(capsys, "resume", "copy", "study.trials=4", "track=mlflow")
-    assert "runs/copy is a copy of study 'toy'" in out
-    assert "hpo resume runs/copy --as NEW" in out
+    assert ("runs/copy is a copy of study 'toy'" in out, "hpo resume runs/copy --as NEW" in out) == (True, True)
     assert f"{STORE} has 4 trials of this study" in prints(capsys, "sync", "toy", code=1)
     shutil.rmtree("runs/copy")
     monkeypatch.setattr("hpo.track.projection.send_study", lambda *_: False)

@@ -31,8 +31,7 @@ def package():
 def test_it_shows_what_would_be_and_creates_nothing(capsys):
     before = snapshot()
     code, out, _ = hpo(capsys, "search", *STUDY, NO_CLUSTER, "dispatch.workers=7", "--dry-run")
-    assert (code, snapshot()) == (0, before)
-    assert "study dry: 3 trials, score (maximize)\n" in out
+    assert (code, snapshot(), "study dry: 3 trials, score (maximize)\n" in out) == (0, before, True)
     assert "folder: runs/dry (new); folds: 1; repeats: 1; workers: 7\n" in out
     size = Path("dry_ours/train.py").stat().st_size
     files = ["0 bytes dry_ours/__init__.py", f"{size} bytes dry_ours/train.py", "not sent dry_ours/vocabulary.txt"]

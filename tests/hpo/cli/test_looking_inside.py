@@ -107,8 +107,7 @@ def test_attention_is_drawn_as_a_picture_and_as_a_page(capsys, tmp_path):
         assert all(one["heads"] for one in drawn["maps"])
     assert (tmp_path / "heads.png").read_bytes().startswith(PNG)
     page = (tmp_path / "heads.html").read_text()
-    assert "the film was &lt;bad&gt;" in page
-    assert "default-src 'none';" in page
+    assert ("the film was &lt;bad&gt;" in page, "default-src 'none';" in page) == (True, True)
     maps = json.loads(re.search(r"const maps = (.*);", page)[1])
     assert maps[0]["rows"] == ["the", "film", "was", "<unknown>", "bad", "<unknown>"]
 

@@ -420,8 +420,7 @@ def test_a_line_for_every_finished_trial(capsys):
     lines, _ = lines_of(capsys, [done(number, value) for number, value in enumerate((0.5, 0.75, 0.6, None))])
     assert [line[:13] for line in lines] == ["1/4  trial 0 ", "2/4  trial 1 ", "3/4  trial 2 ", "4/4  trial 3 "]
     assert ["*" in line for line in lines] == [True, True, False, False]
-    assert "d_model=32  1.5 s" in lines[0]
-    assert "left)" in lines[0]
+    assert ("d_model=32  1.5 s" in lines[0], "left)" in lines[0]) == (True, True)
     assert "failed: fold 0: no luck" in lines[3]
     # At most that of the budget.
     half_a_minute = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
@@ -457,8 +456,7 @@ def test_the_panel_shows_counts_best_and_running_trials():
     point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
     progress.reported(Trial(1, 0, {"model.d_model": 32}), TaskReport(Task(1, 1, {}), point=point))
     text = panel(progress)
-    assert "1 of 4 trials" in text
-    assert "best accuracy 0.7500 (trial 0)" in text
+    assert ("1 of 4 trials" in text, "best accuracy 0.7500 (trial 0)" in text) == (True, True)
     assert text.splitlines()[-1].rstrip() == "trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000  0 s ago"
 
 

@@ -206,8 +206,7 @@ TYPED_SPACE = ("space.lr={low: 1e-5, high: 0.1, log: true}", "space.layers=[2,4]
 @pytest.fixture
 def lab(capsys):
     code, out, _ = command(capsys, *STUDY, *TYPED_SPACE)
-    assert (code, out.count("\n")) == (0, 1)
-    assert "`hpo ask lab`, then `hpo tell lab TRIAL loss=VALUE`" in out
+    assert (code, out.count("\n"), "`hpo ask lab`, then `hpo tell lab TRIAL loss=VALUE`" in out) == (0, 1, True)
 
 
 def asked(capsys):
