@@ -1,8 +1,4 @@
-"""The table of bad input of `hpo search`.
-
-A case is `(arguments, *words)`: what is typed, and the words that the one line must have. A dict at the end has the
-files, each a text or bytes.
-"""
+"""Bad input of `hpo search`: (what is typed, *words that the one line must have); a dict at the end has the files."""
 
 ROWS = "".join(f"word{i} other,{'ab'[i % 2]}\n" for i in range(40))
 GOOD = "text,label\n" + ROWS
@@ -24,7 +20,6 @@ SEVERAL = "study.metrics={accuracy:maximize,size:minimize}"
 
 
 def whole(text, *words):
-    """A whole configuration, given by --config."""
     return ["--config", "whole.yaml"], *words, {"whole.yaml": text}
 
 
@@ -177,9 +172,7 @@ DATA = {
     "no gzip file": texts(GOOD, "gzip", name="data.csv.gz"),
     "no name of a column": texts('{"a": "b"}\n', "must be a name", name="d.jsonl", options=["data.text_column=1"]),
     "a number of no column": texts("a,b\nc,d\n", "there is no column 7", options=["data.text_column=7"]),
-    "a name without a header": texts(
-        "1\tb\n", "has no header", options=["data.text_column=words", "data.header=false"]
-    ),
+    "a name with no header": texts("1\tb\n", "has no header", options=["data.text_column=words", "data.header=false"]),
     "all texts cut": texts(GOOD, "data.max_length", "every text", "at least 2 tokens", options=["data.max_length=1"]),
     "an empty aligned line": (ALIGNED, "p.de:2", "empty", {"p.de": "a\n\n", "p.en": "a\nb\n"}),
     "an empty tag": (TAGS, "t.tsv:1", "the tag is empty", {"t.tsv": "a\t\n"}),

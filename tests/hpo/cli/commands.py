@@ -25,8 +25,7 @@ TABLE_DATA = (*TABLE_DATA, "dispatch=local", "report.figures=false")
 def hpo(capsys, *arguments):
     """Return the exit code, standard output and standard error."""
     code = main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return code, *capsys.readouterr()
 
 
 def prints(capsys, *arguments, code=0):
@@ -67,6 +66,6 @@ def refused(capsys, *arguments, is_silent=False):
     """Return the line with which a command refuses its input: one, by exit code 2, and nothing else if `is_silent`."""
     capsys.readouterr()
     code, out, err = hpo(capsys, *arguments)
-    assert (code, err.count("\n"), err.startswith("error: ")) == (2, 1, True), out + err
+    assert (code, err.count("\n"), err.startswith("error: "), err[:-1].isprintable()) == (2, 1, True, True), out + err
     assert out == "" or not is_silent
     return err

@@ -1,7 +1,4 @@
-"""Bad input: one line on standard error that says where, what and what else; exit code 2; nothing created.
-
-`bad_input_cases.py` has the table of `hpo search`; here are the other commands, and arguments and terminals.
-"""
+"""Bad input: one line on standard error that says where, what and what else; exit code 2; nothing created."""
 
 import contextlib
 import functools
@@ -44,9 +41,7 @@ def refuses(capsys, case, *command):
     arguments, *words = case
     before = create(words.pop() if isinstance(words[-1], dict) else {})
     err = refused(capsys, *command, *arguments)
-    assert err.rstrip("\n").isprintable()
-    for word in words:
-        assert word in err
+    assert all(word in err for word in words), err
     assert snapshot() == before
 
 
@@ -134,9 +129,7 @@ def test_the_other_commands_refuse_as_plainly(capsys, study, case):
     if not isinstance(words[-1], str):
         words.pop()(study)
     err = refused(capsys, *arguments)
-    assert err.rstrip("\n").isprintable()
-    for word in words:
-        assert word in err
+    assert all(word in err for word in words), err
     # Reading a record leaves a lock and SQLite's own files; nothing else may come.
     assert {path.name for path in [*Path().iterdir(), *Path("runs").iterdir()]} == {"runs", "made", *files}
 
@@ -167,9 +160,8 @@ def process(*arguments, stdout=subprocess.PIPE, **variables):
 
 
 def test_arguments_that_are_no_utf_8_are_quoted_in_bytes():
-    code, out, err = process("search", b"study.name=\xff\xfe")
-    assert (code, out) == (2, b"")
-    assert err == b"error: command line: b'study.name=\\xff\\xfe' is not UTF-8; give it in UTF-8\n"
+    says = b"error: command line: b'study.name=\\xff\\xfe' is not UTF-8; give it in UTF-8\n"
+    assert process("search", b"study.name=\xff\xfe") == (2, b"", says)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from hpo.study.test_log import all_evaluations, write_evaluation
 from hpo.track.addresses import TrackedStudy, pages_of_several, pages_of_study
 from hpo.track.store import download_study
 from tests.hpo.cli.commands import hpo, printed, prints, refused, searched
-from tests.studies import rows, run_toy, toy_config
+from tests.studies import refuses, rows, run_toy, toy_config
 from tests.tracked import new_store
 
 STORE = "sqlite:///mlflow.db"
@@ -76,8 +76,7 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
             (f"'{name}' and '{name}' are in different experiments", pages_of_several, STORE, [here, there]),
             (f"'{name}' .*`hpo sync {name}", pages_of_study, STORE, replace(here, id="gone")),
         ):
-            with pytest.raises(TrackError, match=says):
-                call(*given)
+            refuses(TrackError, says, call, *given)
 
 
 @pytest.mark.slow

@@ -17,9 +17,9 @@ NO_CLUSTER = "dispatch.address=127.0.0.1:1"
 @pytest.fixture(autouse=True)
 def package():
     Path("dry_ours").mkdir()
-    for name, text in {"__init__": "", "train": "def run(config):\n    return config['lr']\n"}.items():
-        Path("dry_ours", f"{name}.py").write_text(text)
-    Path("dry_ours/vocabulary.txt").write_text("words")
+    code = "def run(config):\n    return config['lr']\n"
+    for name, text in {"__init__.py": "", "train.py": code, "vocabulary.txt": "words"}.items():
+        Path("dry_ours", name).write_text(text)
     importlib.invalidate_caches()
     path = sys.path[:]
     yield

@@ -93,14 +93,10 @@ def test_a_dry_run_and_a_configuration_are_printed_and_nothing_is_created(capsys
 @pytest.mark.filterwarnings("ignore")
 def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
     Path("t.csv").write_text("lr,score\n0.1,1\n0.2,2\n")
-    given = (
-        "reproduce made --folds 0",
-        "export made --optuna sqlite:///o.db",
-        "import taken --csv t.csv --metric score",
-    )
-    given += ("new forest", "cluster slurm", "sync made track.uri=sqlite:///mlflow.db")
-    given += ("add made training.lr=0.001",)
-    for words in given:
+    for words in (
+        *("reproduce made --folds 0", "export made --optuna sqlite:///o.db", "import taken --csv t.csv --metric score"),
+        *("new forest", "cluster slurm", "sync made track.uri=sqlite:///mlflow.db", "add made training.lr=0.001"),
+    ):
         assert set(printed(capsys, *words.split())[0]) == documented(f"hpo {words.split()[0]}"), words
     assert printed(capsys, "show", "made")[0]["untried"] == 1, "the added point waits"
     tested, _ = printed(capsys, "test", "made", "--no-default")

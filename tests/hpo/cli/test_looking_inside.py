@@ -14,7 +14,7 @@ import hpo as toolkit
 from hpo.cli.main import main
 from hpo.report.pages.attention import attention_html, write_attention_png
 from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
-from tests.hpo.commands.searched import found
+from tests.hpo.commands.searched import found, refuses
 
 TINY = (*QUICK, "training.batch_size=8", "training.lr=0.01", "model.num_heads=2")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -83,8 +83,7 @@ def test_from_python_the_results_are_sequences_and_no_file_is_written_unasked():
     assert [*study.predict(["the film was good"])] == [*study.predict(text="the film was good")] == ["yes"]
     assert all(one["heads"] for one in study.attention("good"))
     assert {*Path().iterdir()} == before
-    with pytest.raises(toolkit.HpoError, match="text, input_: have no effect if `inputs` is given"):
-        study.predict(["good"], text="bad")
+    refuses("text, input_: have no effect if `inputs` is given", study.predict, ["good"], text="bad")
 
 
 def test_only_the_options_that_are_given_reach_the_model_and_a_result_stays_on_its_line(capsys, monkeypatch):

@@ -90,12 +90,9 @@ def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_i
 
 @pytest.mark.nightly
 def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_seconds_alone():
-    """It ends with its own exit code, after what libraries do at Python's end."""
     Path("leaves.py").write_text(LEAVES_A_THREAD)
-    code = (
-        "import sys\nfrom hpo.cli.main import main\nfrom hpo.session import program\n"
-        "program.SECONDS_FOR_THREADS = 0.3\nsys.exit(main())"
-    )
+    code = "import sys\nfrom hpo.cli.main import main\nfrom hpo.session import program\n"
+    code += "program.SECONDS_FOR_THREADS = 0.3\nsys.exit(main())"
     command = [sys.executable, "-c", code, "search", "objective=leaves:run", *LOCAL, "study.trials=1"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "finished")

@@ -1,7 +1,4 @@
-"""`hpo reproduce` and `hpo search --replay`: the recorded numbers again; what changed since is said or refused.
-
-What a report says is what a reproduction checks: every number that its trainings give, and the rest is named.
-"""
+"""`hpo reproduce` and `hpo search --replay`: recorded numbers again; what changed or is not checked is said."""
 
 import contextlib
 import json
@@ -27,7 +24,7 @@ from hpo.study.reproduce.replay import compare_trials
 from hpo.trials.table import read_rows
 from tests import tracked
 from tests.hpo.cli.commands import TABLE, TABLE_DATA, change_row, hpo, printed, prints, refused, searched
-from tests.studies import STRATEGIES, prepared, rows, run_toy, toy_config
+from tests.studies import STRATEGIES, prepared, refuses, rows, run_toy, toy_config
 
 GOAL = {
     "metrics": {"score": "maximize", "size": "minimize"},
@@ -37,6 +34,8 @@ GOAL = {
     **{"finalists": 1, "finalist_repeats": 1},
 }
 FRESH = {"finalists": 2, "finalist_repeats": 1}
+GOALS = Path("runs/goals")
+NO_NUMBER = "must be a finite number below 1e300, given"
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +146,7 @@ def test_code_that_changed_is_told_first_and_demands_no_less(capsys, monkeypatch
     # A commit with the same files is no other code.
     ("study.code.toolkit.commit", "abc", "nothing", "bitwise"),
 ])  # fmt: skip
-def test_what_changed_is_said_first_and_only_other_versions_widen_what_is_demanded(
-    capsys, study, key, value, says, required
-):
+def test_what_changed_is_said_first_and_only_other_versions_widen_the_demand(capsys, study, key, value, says, required):
     changed(study, key, value)
     code, out, _ = hpo(capsys, "reproduce", "mailed.json", "--folds", "0")
     assert (code, out.startswith("what changed:")) == (0, True)
@@ -185,16 +182,11 @@ def test_data_in_another_place_are_found_and_other_data_are_said(capsys):
     # What a tolerance allows for trainings it does not for a headline.
     (["made", "--tolerance", "0.1"], "winner.score", lambda score: score * 1.001, "is "),
 ])  # fmt: skip
-def test_a_number_that_its_trainings_do_not_give_is_said_and_ends_in_exit_code_1(
-    capsys, study, words, key, value, says
-):
-    changed(study.with_name("goals") if "goals" in words else study, key, value)
+def test_a_number_that_its_trainings_do_not_give_is_said_with_exit_code_1(capsys, study, words, key, value, says):
+    changed(GOALS if "goals" in words else study, key, value)
     code, out, _ = hpo(capsys, "reproduce", *words)
     assert (code, f"report.json: {key} {says}" in out) == (1, True), out
     assert "not reproduced: 0 of " in out
-
-
-NO_NUMBER = "must be a finite number below 1e300, given"
 
 
 def test_what_contradicts_the_study_is_refused_by_name(capsys, study):
@@ -224,8 +216,7 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, study):
 def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorded, key, value, says):
     report = deepcopy(dict(recorded.files.report))
     put(report, key, value)
-    with pytest.raises(StudyError, match=re.escape(f"report.json: {says}")):
-        refuse(recorded, report)
+    refuses(StudyError, re.escape(f"report.json: {says}"), refuse, recorded, report)
 
 
 @pytest.mark.slow
@@ -306,28 +297,23 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
     assert "reproduction.json: the file is not a result of `hpo reproduce`; remove" in refused(capsys, "report", "made")
 
 
-@pytest.fixture
-def several(study):
-    return study.with_name("goals")
-
-
-def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys, several):
-    assert report_of(several)["winner"]["point"] == {"toy.layers": 3}
-    changed(several, "winner.scores.size.mean", lambda mean: mean + 0.5)
+def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys, study):
+    assert report_of(GOALS)["winner"]["point"] == {"toy.layers": 3}
+    changed(GOALS, "winner.scores.size.mean", lambda mean: mean + 0.5)
     assert "report.json: winner.scores.size.mean is " in prints(capsys, "reproduce", "goals", code=1)
     # Without its report it is the same one, by the recorded losses, excess and choice.
-    (several / "report.json").unlink()
+    (GOALS / "report.json").unlink()
     code, out, _ = hpo(capsys, "reproduce", "goals")
     assert (code, out.count("trial 0  "), out.count("trial 0  mean size")) == (0, 4, 1), out
-    change_row(several / "trials.csv", 0, size="3.1")
+    change_row(GOALS / "trials.csv", 0, size="3.1")
     code, out, _ = hpo(capsys, "reproduce", "goals")
     assert (code, "trial 0  mean size  recorded 3.1 " in out) == (1, True)
     assert "not reproduced: 1 of 3 trainings differ" in out
 
 
-def test_what_is_measured_on_the_machine_is_not_compared(capsys, several, monkeypatch):
-    change_row(several / "trials.csv", 0, size="3.2")
-    (several / "report.json").unlink()
+def test_what_is_measured_on_the_machine_is_not_compared(capsys, study, monkeypatch):
+    change_row(GOALS / "trials.csv", 0, size="3.2")
+    (GOALS / "report.json").unlink()
     assert "of the objective return 'measured': ['size']" in prints(capsys, "reproduce", "goals", code=1)
     monkeypatch.setattr("toy_goals.describe_method", lambda config: {"measured": ["size"]}, raising=False)
     code, out, err = hpo(capsys, "reproduce", "goals")
@@ -335,21 +321,21 @@ def test_what_is_measured_on_the_machine_is_not_compared(capsys, several, monkey
     assert "not compared, because they depend on the machine: size" in out
 
 
-def test_where_there_is_no_winner_it_says_why_and_what_to_give(capsys, several):
-    changed(several, "winner", {"missing": "there is no winner: no finalist keeps the limits"})
+def test_where_there_is_no_winner_it_says_why_and_what_to_give(capsys, study):
+    changed(GOALS, "winner", {"missing": "there is no winner: no finalist keeps the limits"})
     err = refused(capsys, "reproduce", "goals")
     assert "trial: there is no winner: no finalist keeps the limits; give the number of a complete trial (0, 1, " in err
-    (several / "report.json").unlink()
+    (GOALS / "report.json").unlink()
     for number, size in enumerate((9, 8, 7, 6, 8)):
-        change_row(several / "trials.csv", number, size=str(size))
+        change_row(GOALS / "trials.csv", number, size=str(size))
     err = refused(capsys, "reproduce", "goals")
     assert "there is no winner: no trial keeps the limits (size <= 4.5); the nearest is trial 3: score " in err
 
 
-def test_a_replay_takes_the_goal_and_compares_all_metrics(several):
+def test_a_replay_takes_the_goal_and_compares_all_metrics(study):
     asked = replay_of("goals", ["track=none", "dispatch=local"], True)
     assert {name: asked.tree["study"][name] for name in GOAL} == GOAL
-    shutil.copytree(several, "runs/other")
+    shutil.copytree(GOALS, "runs/other")
     assert compare_trials(asked, Path("runs/other/trials.csv")) == (5, {})
     # What follows from the scores is not compared beside them.
     change_row(Path("runs/other/trials.csv"), 1, size="7.5", is_on_front="False", excess="1")

@@ -12,6 +12,7 @@ from tests.hpo.cli.commands import documented, hpo, printed, refused
 
 WIDTHS = "study.scales=[{width: 16}, {width: 64}, {width: 256}]"
 OWN = ("data=none", "model=none", "training=none", "study.metric=score", "+width=16", "+power=0.5")
+LAYERS = ("objective=tests.hpo.cli.test_scale:run_fold", *OWN)
 LAW = (
     *("objective=tests.hpo.cli.test_scale:law(config)", "study.metric=loss", "+width=8", "+lr=0.1"),
     *("study.scales=[{width: 8}, {width: 16}, {width: 32}]", "dispatch=local", "track=none"),
@@ -42,18 +43,14 @@ def output_sizes(task):
     return dict.fromkeys(task["steps"], sizes)
 
 
-def own():
-    return ("objective=tests.hpo.cli.test_scale:run_fold", *OWN)
-
-
 @pytest.mark.slow
 def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass_and_seeds_follow_the_study_s(capsys):
     def sizes(seed):
-        return printed(capsys, "scale", "--check", *own(), WIDTHS, f"study.seed={seed}")[0]["sizes"]
+        return printed(capsys, "scale", "--check", *LAYERS, WIDTHS, f"study.seed={seed}")[0]["sizes"]
 
     assert sizes(0) == sizes(0) != sizes(9)
-    assert toolkit.coordinate_check(*own(), WIDTHS, progress=False).is_within
-    grown, _ = printed(capsys, "scale", "--check", *own(), WIDTHS, "power=0", code=1)
+    assert toolkit.coordinate_check(*LAYERS, WIDTHS, progress=False).is_within
+    grown, _ = printed(capsys, "scale", "--check", *LAYERS, WIDTHS, "power=0", code=1)
     assert set(grown) == documented("hpo scale --check")
     assert (grown["key"], grown["outside"], grown["is_within"]) == ("width", ["second", "first"], False)
     # Each layer multiplies by the root of its inputs' number.
@@ -67,11 +64,11 @@ def test_what_is_known_to_change_below_some_size_is_said_and_not_judged(capsys, 
     known = {"scales": [], "rate": "lr", "holds_from": {"second": ("width", least)}}
     monkeypatch.setattr("tests.hpo.cli.test_scale.describe_scales", lambda config, over: known, raising=False)
     monkeypatch.setattr("tests.hpo.cli.test_scale.output_sizes", grows_in_the_second)
-    check, err = printed(capsys, "scale", "--check", *own(), WIDTHS, code=int(not expected))
+    check, err = printed(capsys, "scale", "--check", *LAYERS, WIDTHS, code=int(not expected))
     assert (check["expected"], check["outside"]) == (expected, [] if expected else ["second"])
     says = "second (+1.00 after 1 step) is known to change below width=64"
     assert (says in check["verdict"], says in err) == (bool(expected),) * 2
-    says = refused(capsys, "scale", "--table", *own(), WIDTHS, "+lr=0")
+    says = refused(capsys, "scale", "--table", *LAYERS, WIDTHS, "+lr=0")
     assert "lr: must be above 0, given 0; `hpo scale --table` multiplies this rate by powers of 2" in says
 
 
@@ -81,7 +78,7 @@ def grows_in_the_second(task):
 
 def test_the_picture_is_written_as_png_or_html(capsys):
     for kind, head in (("png", b"\x89PNG\r\n\x1a\n"), ("html", b"<!DOCTYP")):
-        code, out, _ = hpo(capsys, "scale", "--check", *own(), WIDTHS, "power=0", "--output", f"x.{kind}")
+        code, out, _ = hpo(capsys, "scale", "--check", *LAYERS, WIDTHS, "power=0", "--output", f"x.{kind}")
         assert (code, Path(f"x.{kind}").read_bytes()[:8]) == (1, head)
     assert "not within 0.2: 2 of 2 outputs change with width, the steepest second (+1.0" in out
 
@@ -91,15 +88,15 @@ def test_the_picture_is_written_as_png_or_html(capsys):
     (("--table", *LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "must have one hyperparameter, given 2: lr"),
     (("--table", *LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
     (("--table", *LAW, "space.lr={low: 0.1, high: 0.2}"), "needs finitely many values"),
-    (("--check", *own(), "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
+    (("--check", *LAYERS, "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
     (("--table", *LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
     (("--table", *LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
     (("--check", "--over", "length"), "--over"),
-    (("--check", *own(), "study.scales=[{width: 4}]"), "at least two"),
-    (("--check", "--output", "x.gif", *own(), WIDTHS), ".png or .html"),
-    (("--check", *own()), "no function 'describe_scales' with the sizes"),
+    (("--check", *LAYERS, "study.scales=[{width: 4}]"), "at least two"),
+    (("--check", "--output", "x.gif", *LAYERS, WIDTHS), ".png or .html"),
+    (("--check", *LAYERS), "no function 'describe_scales' with the sizes"),
     (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
-    (("--check", *own(), WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),
+    (("--check", *LAYERS, WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),
 ])  # fmt: skip
 def test_what_cannot_be_checked_or_makes_no_table_is_refused_and_leaves_nothing(capsys, arguments, words):
     assert words in refused(capsys, "scale", *arguments)

@@ -381,9 +381,8 @@ def test_its_page_answers_requests_with_its_token_until_it_is_interrupted(tmp_pa
 
 
 STUDY = config_from_dict(toy_config(trials=4)).study.model_copy(update={"metric": "accuracy"})
-SEVERAL = STUDY.model_copy(
-    update={"metrics": {"accuracy": "maximize", "size": "minimize"}, "limits": {"memory": 4}, "trials": 5}
-)
+GOALS = {"metrics": {"accuracy": "maximize", "size": "minimize"}, "limits": {"memory": 4}}
+SEVERAL = STUDY.model_copy(update={**GOALS, "trials": 5})
 
 
 def display(section=STUDY, layout=None, history=None, **others):
@@ -435,14 +434,10 @@ def test_without_a_trial_within_the_limits_the_nearest_is_named():
     assert why_none(History([*trials, measured(3, 0.1, 2.0)]), goal_of(SEVERAL)) == of_finalists
 
 
-@pytest.mark.parametrize(
-    ("changes", "section", "says", "stars"),
-    [
-        (lambda n: {"point": {SCALE: n}, "is_scaled": True}, {"scales": [{}, {}]}, "of its scale", [1, 1, 1, 0]),
-        (lambda n: {"amount": n}, {}, "the best so far of the most trained trials", [1, 1, 0, 1]),
-    ],
-    ids=["scales", "amounts"],
-)
+@pytest.mark.parametrize(("changes", "section", "says", "stars"), [
+    (lambda n: {"point": {SCALE: n}, "is_scaled": True}, {"scales": [{}, {}]}, "of its scale", [1, 1, 1, 0]),
+    (lambda n: {"amount": n}, {}, "the best so far of the most trained trials", [1, 1, 0, 1]),
+], ids=["scales", "amounts"])  # fmt: skip
 def test_the_star_is_the_best_of_its_scale_or_of_the_most_trained(capsys, changes, section, says, stars):
     values = enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4 if section else 0.6, 2)))
     trials = [done(number, value, **changes(place)) for number, (value, place) in values]

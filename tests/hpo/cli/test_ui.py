@@ -188,7 +188,6 @@ def test_a_short_password_and_one_without_its_package_is_refused(capsys, monkeyp
 
 @pytest.mark.slow
 def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
-    """MLflow's own server answers requests without a password, with a wrong one, and with the one that was printed."""
     port = free_port()
     command = ("ui", "--password", "--no-browser", "--uri", store, "--port", str(port))
     driver = start(*command, stderr=subprocess.DEVNULL, env={"TMPDIR": str(tmp_path)})

@@ -1,16 +1,18 @@
 """Small searches of functions."""
 
+import contextlib
+import functools
 import json
 from pathlib import Path
-
-import pytest
 
 import hpo
 from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
+from tests import studies
 
 SPACE = {"lr": hpo.log(1e-4, 1.0), "net": {"layers": [1, 2, 3], "act": ["relu", "tanh"]}, "dropout": (0.0, 0.5)}
 HERE = {"dispatch": "local", "track": "none", "report.figures": False}
+refuses = functools.partial(studies.refuses, hpo.HpoError)
 
 
 def note(value):
@@ -33,17 +35,7 @@ def found(objective, **arguments):
     return hpo.search(objective, **arguments, settings=settings)
 
 
-def refuses(says, call, *arguments, **options):
-    """The call is refused in one line that matches the pattern."""
-    with pytest.raises(hpo.HpoError, match=says) as refusal:
-        call(*arguments, **options)
-    assert "\n" not in str(refusal.value)
-
-
 def outcome_of(study):
     """Return what the first training of the first trial gave."""
-    record = read_study(known_study(study.name))
-    try:
+    with contextlib.closing(read_study(known_study(study.name))) as record:
         return record.history()[0].outcomes[0]
-    finally:
-        record.close()

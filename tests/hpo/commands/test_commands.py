@@ -24,16 +24,20 @@ from hpo.commands.study import Study
 from hpo.config.documents import json_line
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
-from tests.hpo.cli.commands import change_row, printed, refused
-from tests.hpo.cli.commands import hpo as command
+from tests.hpo.cli import commands
 from tests.hpo.commands.searched import HERE, found, refuses
 from tests.hpo.study.test_status import KEPT
 from tests.studies import REPOSITORY
 
 
 def table():
-    path = REPOSITORY / "tests/tables/svm_digits.csv"
-    words = ["data=table", f"data.path={path}", "data.metric=accuracy_*", "study.trials=8", "study.name=looked_up"]
+    words = [
+        "data=table",
+        f"data.path={commands.TABLE}",
+        "data.metric=accuracy_*",
+        "study.trials=8",
+        "study.name=looked_up",
+    ]
     return hpo.compose(*words, "dispatch=local")
 
 
@@ -74,10 +78,8 @@ def test_the_command_that_a_report_recommends_for_a_comparison_is_not_refused(st
     assert main([*says.partition("repeat it: hpo ")[2].split(), "--repeats", "1"]) == 0
 
 
-FAILS = ("objective=toys:raises", "data=none", "model=none", "training=none", "study.metric=score")
-
-
 def test_what_the_commands_refuse_is_refused_from_python(study):
+    fails = ("objective=toys:raises", "data=none", "model=none", "training=none", "study.metric=score")
     Path("old.csv").write_text("score,lr\n1.0,0.1\n")
     for call, says in (
         (lambda: study.extend({"data.pth": "x"}), "changes: there is no 'data.pth'; did you mean 'data.path'"),
@@ -90,7 +92,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: hpo.import_trials("old", csv="a.csv", optuna="sqlite:///a.db"), "given optuna, csv"),
         (lambda: hpo.compare_studies("looked_up"), "names: must be a list of studies, given 'looked_up'"),
         (lambda: hpo.train("training.epoch=1"), "did you mean"),
-        (lambda: hpo.train(*FAILS, progress=False), "train: the training failed: ValueError at toys.py"),
+        (lambda: hpo.train(*fails, progress=False), "train: the training failed: ValueError at toys.py"),
         (lambda: study.extend({"study.seed": 1}, best=0), "best: must be 1 or more, given 0"),
         (lambda: study.resume(9, ["study.trials=8"]), "study.trials=8 is given as an override, and study.trials"),
         (lambda: hpo.import_trials("old"), "optuna, ray, csv: give one of them, given none"),
@@ -123,7 +125,7 @@ def test_what_another_process_did_to_a_study_is_said(monkeypatch, study):
     refuses("runs/looked_up/described.json: is missing; restore the file", study.export, "sqlite:///there.db")
     Path("described").rename(folder.described_path)
     (study.folder / "report.json").unlink()
-    change_row(folder.trials_path, 0, state="running")
+    commands.change_row(folder.trials_path, 0, state="running")
     refuses("replay: runs/looked_up/trials.csv has no finished trial to compare with", study.replay)
 
 
@@ -258,29 +260,22 @@ def test_a_field_sorts_and_studies_without_a_value_come_last(runs):
     refuses("sort: must be one of name", hpo.studies, sort="best_score")
 
 
-WRONG = {
-    "scor>0.9": "did you mean 'score'?",
-    "score~0.9": "the operator after score must be one of =, !=, <",
-    "score>x": "score must be a number, given 'x'",
-    "score>1 '": "cannot be read",
-    "score<1<2": "cannot be read, given 'score<1<2'",
-    "strategy>a": "the operator after strategy must be one of =, !=, ~",
-    "score>0.9 and": "FIELD OPERATOR VALUE",
-    "0.5<score": "must be one of name, state",
-    "state=end": "given 'end'; did you mean 'ended'?",
-    "date>yesterday": "date must be a time, such as 2026-11-27",
-    "": "FIELD OPERATOR VALUE",
-    "(" * 5000 + "score>1" + ")" * 5000: "FIELD OPERATOR VALUE",
-}
-
-
-@pytest.mark.parametrize("where", WRONG)
-def test_a_condition_that_cannot_be_read_is_refused(capsys, where):
-    assert WRONG[where] in refused(capsys, "list", "--where", where, is_silent=True)
+@pytest.mark.parametrize(("where", "says"), [
+    ("scor>0.9", "did you mean 'score'?"), ("score~0.9", "the operator after score must be one of =, !=, <"),
+    ("score>x", "score must be a number, given 'x'"), ("score>1 '", "cannot be read"),
+    ("score<1<2", "cannot be read, given 'score<1<2'"),
+    ("strategy>a", "the operator after strategy must be one of =, !=, ~"),
+    ("score>0.9 and", "FIELD OPERATOR VALUE"), ("0.5<score", "must be one of name, state"),
+    ("state=end", "given 'end'; did you mean 'ended'?"), ("", "FIELD OPERATOR VALUE"),
+    ("date>yesterday", "date must be a time, such as 2026-11-27"),
+    ("(" * 5000 + "score>1" + ")" * 5000, "FIELD OPERATOR VALUE"),
+])  # fmt: skip
+def test_a_condition_that_cannot_be_read_is_refused(capsys, where, says):
+    assert says in commands.refused(capsys, "list", "--where", where, is_silent=True)
 
 
 def test_one_is_found_by_its_tags(capsys, runs):
-    assert command(capsys, "note", "halving", "--tag", "phase=final", "--tag", "paper")[0] == 0
+    assert commands.hpo(capsys, "note", "halving", "--tag", "phase=final", "--tag", "paper")[0] == 0
     for where in ("tags~paper", "tags~'phase=final'", "tags!=none"):
         assert names(runs, where=where) == ["halving"]
 
@@ -301,28 +296,28 @@ def test_a_running_one_says_by_which_process(runs):
 
 
 def test_the_command_prints_a_line_a_study_and_one_object_for_programs(capsys, runs):
-    code, out, err = command(capsys, "list", "--sort", "-score")
+    code, out, err = commands.hpo(capsys, "list", "--sort", "-score")
     lines = out.splitlines()
     assert (code, err, "\x1b" in out) == (0, "", False)
     assert [line.split()[0] for line in lines[:3]] == ["study", "clock", "halving"]
     assert any(line.startswith("folds: no memory") for line in lines)
     (view,) = studies(Path("runs"), "score<0.4").studies
     listed = {"in": str(runs), "studies": [json.loads(json_line(view.to_dict()))]}
-    assert printed(capsys, "list", "--where", "score<0.4")[0] == listed
+    assert commands.printed(capsys, "list", "--where", "score<0.4")[0] == listed
 
 
 @pytest.mark.parametrize("width", [70, 200])
 def test_at_a_terminal_the_table_is_as_wide_as_that(capsys, monkeypatch, width):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
-    header, *lines = re.sub("\x1b.*?m", "", command(capsys, "list", "--in", str(PUBLISHED))[1]).splitlines()
+    header, *lines = re.sub("\x1b.*?m", "", commands.hpo(capsys, "list", "--in", str(PUBLISHED))[1]).splitlines()
     assert len(lines) == len(studies(PUBLISHED).studies)
     assert (max(map(len, lines)) <= width, "size" in header) == (True, width == 200)
 
 
 def test_where_there_is_none(capsys):
-    assert command(capsys, "list") == (0, "no study in runs; start one with `hpo search`\n", "")
-    assert "there is no folder nowhere" in refused(capsys, "list", "--in", "nowhere", is_silent=True)
+    assert commands.hpo(capsys, "list") == (0, "no study in runs; start one with `hpo search`\n", "")
+    assert "there is no folder nowhere" in commands.refused(capsys, "list", "--in", "nowhere", is_silent=True)
     assert ([*hpo.studies().table.columns], list(Path().iterdir())) == ([*FIELDS], [])
 
 

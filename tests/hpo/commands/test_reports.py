@@ -178,8 +178,7 @@ def test_a_fault_is_reported_once_and_ends_nothing(caplog):
 
 
 def test_a_command_runs_when_a_trial_ends_and_no_shell_reads_it(caplog):
-    code = "import sys\nopen('lines', 'a').write(' '.join(sys.argv[1:]) + '\\n')\nsys.exit(3)\n"
-    Path("write.py").write_text(code)
+    Path("write.py").write_text("import sys\nopen('lines', 'a').write(' '.join(sys.argv[1:]) + '\\n')\nsys.exit(3)\n")
     command = f"{sys.executable} write.py {{trial}} {{state}} {{study}} '$HOME; {{score}}'"
     with caplog.at_level(logging.WARNING):
         search(trials=2, settings={"study.on_trial": command})
@@ -262,8 +261,7 @@ def test_too_many_bytes_are_left_out_with_a_warning(caplog, capsys):
         return config["lr"]
 
     study = found(large, space=RATES, trials=1, settings={"study.trial_files_bytes": 1000}, progress="auto")
-    captured = capsys.readouterr()
-    text = captured.out + captured.err
+    text = "".join(capsys.readouterr())
     assert "the files in trial.dir must take at most 1,000 bytes, given 2,000;" in text
     assert "cut to 1,000 characters" in text
     assert not list((study.folder / "files").rglob("*.bin"))

@@ -1,7 +1,9 @@
 """`hpo.search` from Python: any function is searched, by the names of its parameters, and refused in one line."""
 
+import contextlib
 import functools
 import importlib
+import re
 import shutil
 import sys
 import threading
@@ -18,8 +20,8 @@ from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import point_of, read_rows
-from tests.hpo.cli.commands import hpo as command
-from tests.hpo.cli.commands import refused
+from tests import studies
+from tests.hpo.cli import commands
 from tests.hpo.commands.searched import found, note, noted, refuses, score
 
 
@@ -89,9 +91,7 @@ def test_optional_functions_are_given_by_a_decorator():
     ({"strategy": "cma_es", "space": {"x": (0, 1)}, "limits": {"memory": 3}}, "limits={'memory': 3.0}; choose"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(arguments, says):
-    with pytest.raises(hpo.HpoError) as refusal:
-        found(arguments.pop("objective", score), **arguments)
-    assert (says in str(refusal.value), "\n" in str(refusal.value)) == (True, False)
+    refuses(re.escape(says), found, **({"objective": score} | arguments))
     assert not Path("runs").exists()
 
 
@@ -124,11 +124,8 @@ def several(objective=measured, **arguments):
 
 
 def changed_choices(name):
-    record = read_study(known_study(name))
-    try:
+    with contextlib.closing(read_study(known_study(name))) as record:
         return Notes(record).changed_choices
-    finally:
-        record.close()
 
 
 @pytest.mark.slow
@@ -147,7 +144,7 @@ def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is
     assert smallest.scores["size"] == front["size"].min()
     assert (study.best.number, changed_choices("measured")) == (best.number, [])
     assert study.choose({"size": 1.0}, save=True) == study.best == smallest
-    assert command(capsys, "resume", "measured", "study.choose=knee")[0] == 0
+    assert commands.hpo(capsys, "resume", "measured", "study.choose=knee")[0] == 0
     changes = [(each.before, each.after, each.trials, each.is_test_open) for each in changed_choices("measured")]
     assert changes == [("first_within_limits", {"size": 1.0}, 15, False), ({"size": 1.0}, "knee", 15, False)]
     refuses(r"must name metrics of the study \(accuracy, size\), given memory", study.choose, {"memory": 1.0})
@@ -237,8 +234,8 @@ def test_a_function_without_a_module_may_take_a_task():
     assert study.reproduce().is_reproduced
     assert study.train(progress=False)["score"] == study.best.score
     shutil.copy(study.folder / "report.json", "mailed.json")
-    with pytest.raises(hpo.HpoError, match="is stored only in the folder of its study; give that folder instead of"):
-        hpo.reproduce("mailed.json", trust=True)
+    says = "is stored only in the folder of its study; give that folder instead of"
+    refuses(says, hpo.reproduce, "mailed.json", trust=True)
 
 
 @pytest.mark.usefixtures("forms")
@@ -246,7 +243,7 @@ def test_a_function_without_a_module_may_take_a_task():
 def test_a_command_line_calls_it_by_its_names(capsys, name):
     """Of one that takes a task the keys of the toolkit's trainer stay, as they may be meant."""
     typed = (f"objective=forms:{name}", *TYPED, *(() if FORMS[name] else NO_TRAINER))
-    assert command(capsys, "search", *typed)[0] == 0
+    assert commands.hpo(capsys, "search", *typed)[0] == 0
     study = hpo.load("typed")
     assert study.config["objective"] == hpo.compose(*typed)["objective"] == f"forms:{name}{FORMS[name]}"
     assert_trained(study, 2)
@@ -268,7 +265,9 @@ def helped(trial):
 
 TWO = (lambda trial: trial.suggest_int("x", 1, 2), lambda trial: trial.suggest_int("x", 1, 2))
 OBJECTS = {"lr": hpo.choices(one={1, 2})}
-UNREADABLE = [
+
+
+@pytest.mark.parametrize(("objective", "space", "says"), [
     (helped, None, "helped(trial): passes 'trial' to other code, so its space cannot be read; give the space yourself"),
     (TWO[0], None, "its source line must have exactly one lambda with the parameter 'trial'; give the space yourself"),
     (FunctionType(helped.__code__.replace(co_filename="gone"), {}), None, "the function's source code cannot be read"),
@@ -277,29 +276,21 @@ UNREADABLE = [
     (lambda config: 1.0, helped, "space: helped(trial): passes 'trial' to other code, so its space cannot be read; "),
     (lambda task: 1.0, OBJECTS, "space.lr: must be a JSON value; to use other values, give the objective as a fun"),
     (lambda trial: trial.suggest_int("lr", 1, 2), OBJECTS, "space.lr: must be a JSON value; to use other values"),
-]
-
-
-def test_a_space_that_its_function_does_not_show_or_cannot_get_is_refused():
-    for objective, space, says in UNREADABLE:
-        with pytest.raises(ConfigError) as refusal:
-            found(objective, space=space)
-        assert says in str(refusal.value)
-
-
-REFUSED = {
-    "of_three": "f(trial) or f(task), given of_three(a, b, c)",
-    "of_searched": ", given of_searched(lr); read searched values from config, such as config['lr']",
-    "points": "'points' must not be an asynchronous generator; write `async def points(config, trial)`",
-    "nowhere": "module 'forms' has no function 'nowhere'",
-}
+])  # fmt: skip
+def test_a_space_that_its_function_does_not_show_or_cannot_get_is_refused(objective, space, says):
+    studies.refuses(ConfigError, re.escape(says), found, objective, space=space)
 
 
 @pytest.mark.usefixtures("forms")
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_called_is_refused_wherever_it_is_named(capsys, name):
+@pytest.mark.parametrize(("name", "says"), [
+    ("of_three", "f(trial) or f(task), given of_three(a, b, c)"),
+    ("of_searched", ", given of_searched(lr); read searched values from config, such as config['lr']"),
+    ("points", "'points' must not be an asynchronous generator; write `async def points(config, trial)`"),
+    ("nowhere", "module 'forms' has no function 'nowhere'"),
+])  # fmt: skip
+def test_what_cannot_be_called_is_refused_wherever_it_is_named(capsys, name, says):
     with pytest.raises(ConfigError) as refusal:
         found(f"forms:{name}", space=SPACE)
-    assert REFUSED[name] in str(refusal.value)
-    assert refused(capsys, "search", f"objective=forms:{name}", *TYPED) == f"error: {refusal.value}\n"
+    assert says in str(refusal.value)
+    assert commands.refused(capsys, "search", f"objective=forms:{name}", *TYPED) == f"error: {refusal.value}\n"
     assert not Path("runs").exists()
