@@ -64,8 +64,7 @@ def answered(capsys, *words):
     (["search", "strategy=asha", "strategy.et"], ["strategy.eta="]),
     (["search", "space.training."], ["space.training.lr=", "space.training.batch_size="]),
     (["search", "--config-dir", "mine", "study=forest", "study.tre"], ["study.trees="]),
-    (["resume", "digits", "s"], ["study.trials="]),
-    (["add", "digits", ""], ["training.lr=", "model.layers="]),
+    (["resume", "digits", "s"], ["study.trials="]), (["add", "digits", ""], ["training.lr=", "model.layers="]),
     *((["resume", study, "study.tri"], []) for study in ("digits_two", "none", "s3://a")),
 ])  # fmt: skip
 def test_words_are_completed(capsys, words, expected):

@@ -50,8 +50,7 @@ def store(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "words"), [
     (("--host", "0.0.0.0"), ("other machines", "delete", "without a password", "--expose")),
-    (("--expose",), ("--expose", "no effect", "leave it out")),
-    (("--optuna",), ("--optuna", "--study")),
+    (("--expose",), ("--expose", "no effect", "leave it out")), (("--optuna",), ("--optuna", "--study")),
     (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
     (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
     (("--study", "nothing"), ("study", "no 'nothing'")),

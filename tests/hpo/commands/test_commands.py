@@ -31,14 +31,8 @@ from tests.studies import REPOSITORY
 
 
 def table():
-    words = [
-        "data=table",
-        f"data.path={commands.TABLE}",
-        "data.metric=accuracy_*",
-        "study.trials=8",
-        "study.name=looked_up",
-    ]
-    return hpo.compose(*words, "dispatch=local")
+    words = ("data=table", f"data.path={commands.TABLE}", "data.metric=accuracy_*", "dispatch=local")
+    return hpo.compose(*words, "study.trials=8", "study.name=looked_up")
 
 
 @pytest.fixture(scope="module")
