@@ -24,8 +24,7 @@ TABLE_DATA = (*TABLE_DATA, "dispatch=local", "report.figures=false")
 
 def hpo(capsys, *arguments):
     """Return the exit code, standard output and standard error."""
-    code = main(list(arguments))
-    return code, *capsys.readouterr()
+    return main(list(arguments)), *capsys.readouterr()
 
 
 def prints(capsys, *arguments, code=0):

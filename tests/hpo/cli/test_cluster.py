@@ -36,8 +36,7 @@ def test_scripts_pass_shellcheck(capsys, kind, overrides):
     path, _ = written(capsys, *kind, *ASKED, *overrides)
     found = subprocess.run([Path(sys.executable).with_name("shellcheck"), path], capture_output=True, check=False)
     assert (found.returncode, found.stdout) == (0, b"")
-    text = path.read_text()
-    assert all(words in text for words in ("hpo search", *map(shlex.quote, overrides)))
+    assert all(words in path.read_text() for words in ("hpo search", *map(shlex.quote, overrides)))
 
 
 @pytest.mark.parametrize("overrides", [(), MIRRORED])

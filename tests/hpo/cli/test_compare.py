@@ -111,8 +111,7 @@ def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
     assert [(row["strategy"], int(row["repeat"]), int(row["seed"])) for row in found] == wanted
     alone = ("study.seed=6", "study.trials=12", "strategy=evolutionary", "strategy.population=4", "track=none")
     assert hpo(capsys, "search", *TABLE_DATA, *alone, "study.name=alone")[0] == 0
-    trials = rows(Path("runs/alone/trials.csv"))
-    assert json.loads(found[3]["scores"]) == [float(trial["score"]) for trial in trials]
+    assert json.loads(found[3]["scores"]) == [float(trial["score"]) for trial in rows(Path("runs/alone/trials.csv"))]
 
 
 @pytest.mark.slow
@@ -217,8 +216,7 @@ def test_a_comparison_by_two_metrics_within_a_limit_is_on_the_scale_of_the_table
     assert found["fronts"]["scale"] == scale
     assert "hypervolume regret, 0 to 1, of accuracy (maximize) and size (minimize) within memory <= 12" in out
     assert hpo(capsys, "search", *limited, "strategy=evolutionary", "track=none")[0] == 0
-    report = json.loads(Path("runs/s/report.json").read_text())
-    assert report["comparison"]["pairs"] == found["pairs"]
+    assert json.loads(Path("runs/s/report.json").read_text())["comparison"]["pairs"] == found["pairs"]
     shutil.copytree("runs/compare-s", "runs/compare-other")
     other = ("search", *limited, "strategy=evolutionary", "track=none", "study.limits={memory: 11}", "study.name=other")
     assert hpo(capsys, *other)[0] == 0

@@ -10,7 +10,7 @@ import pytest
 
 from hpo.cli.completion import SCRIPTS
 from hpo.cli.main import COMMANDS, FUNCTIONS
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import hpo, prints, refused
 from tests.studies import environment
 
 KNOWN = """\
@@ -37,8 +37,8 @@ def answered(capsys, *words):
     assert (code, err) == (0, "")
     offered = [line.partition("\t")[0] for line in out.splitlines()]
     cut = max(words[-1].rfind("="), words[-1].rfind(":")) + 1
-    code, out, _ = hpo(capsys, "--complete", "bash", " ".join(["hpo", *words]))
-    assert out.splitlines() == [word[cut:] for word in offered]
+    in_bash = prints(capsys, "--complete", "bash", " ".join(["hpo", *words])).splitlines()
+    assert in_bash == [word[cut:] for word in offered]
     return offered
 
 

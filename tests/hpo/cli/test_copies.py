@@ -39,8 +39,7 @@ def test_a_moved_or_copied_study_goes_on_and_its_test_evaluations_count_once(tmp
 @pytest.mark.slow
 def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
     searched(capsys, toy_config("evolutionary", trials=4))
-    out = prints(capsys, "resume", "toy", "--as", "deeper", "study.trials=7")
-    assert "study deeper: 7 trials" in out
+    assert "study deeper: 7 trials" in prints(capsys, "resume", "toy", "--as", "deeper", "study.trials=7")
     assert rows(Path("runs/deeper/trials.csv"))[:4] == rows(Path("runs/toy/trials.csv"))
     assert read_status(StudyFolder(Path("runs/toy"))).study_id != read_status(StudyFolder(Path("runs/deeper"))).study_id
     # Both continue, and are reproduced, as if the other did not exist.

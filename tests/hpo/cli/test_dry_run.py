@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import hpo, prints, refused
 from tests.hpo.cli.test_bad_input import snapshot
 
 STUDY = ("objective='dry_ours.train:run(config)'", "+lr=0.1", "space=none", "+space.lr={low: 0.0, high: 1.0}")
@@ -42,10 +42,9 @@ def test_it_shows_what_would_be_and_creates_nothing(capsys):
 def test_a_study_that_exists_is_checked_as_by_resume(capsys):
     assert hpo(capsys, "search", *STUDY, "dispatch=local", "report.figures=false")[0] == 0
     before = snapshot()
-    code, out, _ = hpo(capsys, "search", *STUDY, "dispatch=local", "--dry-run", "study.trials=5")
-    assert (code, "runs/dry (exists, with 3 trials)" in out) == (0, True)
-    changed = ("search", *STUDY, "dispatch=local", "study.seed=5", "--dry-run")
-    assert "study.seed was " in refused(capsys, *changed, is_silent=True)
+    again = ("search", *STUDY, "dispatch=local", "--dry-run")
+    assert "runs/dry (exists, with 3 trials)" in prints(capsys, *again, "study.trials=5")
+    assert "study.seed was " in refused(capsys, *again, "study.seed=5", is_silent=True)
     assert {name for name in before if snapshot()[name] != before[name]} == set()
 
 

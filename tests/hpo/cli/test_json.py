@@ -75,8 +75,7 @@ def test_progress_as_json_lines(capsys):
     assert events[-1] == result
     for kind, event in zip(kinds[:-1], events[:-1], strict=True):
         assert set(event) == documented(f"`{kind}`")
-    trials = [event for event in events if "is_best" in event]
-    assert [event["done"] for event in trials] == [1, 2, 3]
+    assert [event["done"] for event in events if "is_best" in event] == [1, 2, 3]
     code, out, err = hpo(capsys, "resume", "toy", "study.trials=4", "--progress", "none")
     assert (code, err, "4/4" in out, "winner: trial" in out) == (0, "", False, True)
 

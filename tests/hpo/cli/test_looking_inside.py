@@ -30,8 +30,7 @@ def folder(tmp_path_factory):
         Path("one.txt").write_text("a good film\n")
         Path("two.txt").write_text("bad film\r\nthe film was good\n", newline="")
         data = ("data=text_classification", "data.path=reviews.tsv", "split.folds=1", "study.name=reviews")
-        learning = ("training.epochs=12", "space.training.lr=[0.01,0.02]")
-        assert main(["search", *TINY, *data, *learning]) == 0
+        assert main(["search", *TINY, *data, "training.epochs=12", "space.training.lr=[0.01,0.02]"]) == 0
         found(lambda config: config["a"], space={"a": [1, 2]}, trials=1, name="plain")
         Path("trained/checkpoint").mkdir(parents=True)
         Path("trained/config.yaml").write_text("a: 1")

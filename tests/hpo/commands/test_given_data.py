@@ -119,8 +119,7 @@ def test_the_split_and_the_scores_are_the_same_for_any_workers():
         study = found(scores, space=SPACE, trials=3, data=frame(), folds=FOLDS, name=name, **arguments)
         return study.trials[["lr", *(f"fold_{fold}" for fold in range(FOLDS))]]
 
-    here = of("here")
-    pd.testing.assert_frame_equal(here, of("there", settings={"dispatch": "ray"}, workers=2))
+    pd.testing.assert_frame_equal(of("here"), of("there", settings={"dispatch": "ray"}, workers=2))
 
 
 @pytest.mark.slow
