@@ -41,7 +41,6 @@ def test_scripts_pass_shellcheck(capsys, kind, overrides):
 
 @pytest.mark.parametrize("overrides", [(), MIRRORED])
 def test_the_job_of_kubernetes_is_one_of_kuberay(capsys, overrides):
-    """The schema: rayjob_schema.json, of KubeRay's own of version 1, as far as we use it."""
     path, _ = written(capsys, "kubernetes", *ASKED, "--gpus", "2", "--image", "me/hpo:1", *overrides)
     job = yaml.safe_load(path.read_text())
     jsonschema.validate(job, json.loads((Path(__file__).parent / "rayjob_schema.json").read_text()))

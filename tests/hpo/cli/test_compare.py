@@ -172,7 +172,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(capsys, case):
 
 @pytest.mark.nightly
 def test_real_trainings_on_workers_that_all_searches_share(capsys):
-    """The same scores from two Ray workers as from this process; nothing of the trainings is left."""
     quick = ("training.epochs=1", "training.warmup_fraction=0", "model.num_layers=1", "model.d_model=16")
     space = ("space.training.lr=[0.001,0.003,0.01]", "~space.training.batch_size", "~space.model", "study.trials=2")
     arguments = ("compare", "--strategies", "random,grid", "--repeats", "1", *quick, *space)

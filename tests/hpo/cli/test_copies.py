@@ -80,7 +80,6 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
 
 @pytest.mark.slow
 def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys, monkeypatch, tmp_path):
-    """Deleted runs are sent again; a copy writes to the runs of its original, which is reported for both."""
     new_store(tmp_path)
     searched(capsys, toy_config(trials=3))
     hpo(capsys, "note", "toy", "odd", "--tag", "phase=final")

@@ -212,7 +212,6 @@ def test_a_copy_at_a_url_is_shown_as_of_its_time(capsys, runs):
 
 
 def close(config):
-    """Return scores that differ in the sixth digit."""
     return 0.912347 + config["x"] / 1e6
 
 

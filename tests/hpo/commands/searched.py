@@ -36,6 +36,5 @@ def found(objective, **arguments):
 
 
 def outcome_of(study):
-    """Return what the first training of the first trial gave."""
     with contextlib.closing(read_study(known_study(study.name))) as record:
         return record.history()[0].outcomes[0]
