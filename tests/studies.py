@@ -165,7 +165,7 @@ def rows(path):
         return [{key: value for key, value in row.items() if key not in measured} for row in csv.DictReader(file)]
 
 
-def refuses(error, says, call, *given, **options):
+def refuses(error, says, call, /, *given, **options):
     """Call what has to raise this error, in one line in which the pattern `says` is found."""
     with pytest.raises(error, match=says) as refused:
         call(*given, **options)
