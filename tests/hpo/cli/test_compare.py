@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 import hpo as toolkit
-from hpo.cli.main import main
-from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, prints, refused
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, hpo, main, prints, refused
 from tests.hpo.commands.searched import found
 from tests.hpo.report.recomputed import area
 from tests.studies import REPOSITORY, rows

@@ -9,13 +9,12 @@ from mlflow import MlflowClient
 
 import hpo as toolkit
 from hpo.errors import TrackError
-from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from hpo.study.test_log import all_evaluations, write_evaluation
 from hpo.track.addresses import TrackedStudy, pages_of_several, pages_of_study
 from hpo.track.store import download_study
 from tests.hpo.cli.commands import hpo, printed, prints, refused, searched
-from tests.studies import refuses, rows, run_toy, toy_config
+from tests.studies import StudyFolder, refuses, rows, run_toy, toy_config
 from tests.tracked import new_store
 
 STORE = "sqlite:///mlflow.db"

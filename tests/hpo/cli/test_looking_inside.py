@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 import hpo as toolkit
-from hpo.cli.main import main
 from hpo.report.pages.attention import attention_html, write_attention_png
-from tests.hpo.cli.commands import QUICK, documented, hpo, printed, refused
+from tests.hpo.cli.commands import QUICK, documented, hpo, main, printed, refused
 from tests.hpo.commands.searched import found, refuses
 
 TINY = (*QUICK, "training.batch_size=8", "training.lr=0.01", "model.num_heads=2")

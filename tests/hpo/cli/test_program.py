@@ -14,13 +14,12 @@ import yaml
 
 import hpo as toolkit
 from hpo import __version__
-from hpo.cli.main import main
 from hpo.session.stopping import Stopped, Stopping
 from hpo.workers.objective.objective import Objective
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 from tests.faults.driver import LOCAL
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import hpo, main, refused
 from tests.studies import REPOSITORY, environment, shipped
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -129,7 +128,6 @@ def test_a_configuration_that_is_refused_is_not_printed(capsys, given):
 NOTEBOOK = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from hpo.cli.main import main
 
 def user():
     while not Path("sleeps").exists():

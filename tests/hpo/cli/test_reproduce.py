@@ -12,19 +12,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpo.cli.main import main
 from hpo.commands.replay import replay_of
 from hpo.engine.strategies.evolutionary import Evolutionary
 from hpo.errors import StudyError
 from hpo.report import reproduced
-from hpo.study.files.folder import StudyFolder
 from hpo.study.reproduce.again import Repetition, reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.reproduce.replay import compare_trials
 from hpo.trials.table import read_rows
 from tests import tracked
-from tests.hpo.cli.commands import TABLE, TABLE_DATA, change_row, hpo, printed, prints, refused, searched
-from tests.studies import STRATEGIES, prepared, refuses, rows, run_toy, toy_config
+from tests.hpo.cli.commands import TABLE, TABLE_DATA, change_row, hpo, main, printed, prints, refused, searched
+from tests.studies import STRATEGIES, StudyFolder, prepared, refuses, rows, run_toy, toy_config
 
 GOAL = {
     "metrics": {"score": "maximize", "size": "minimize"},

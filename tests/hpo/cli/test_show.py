@@ -23,9 +23,7 @@ import yaml
 from rich.console import Console
 
 import hpo as toolkit
-from hpo.cli.main import main
 from hpo.config.goals import SCALE
-from hpo.config.study_config import config_from_dict
 from hpo.machine import Host
 from hpo.report.pages.html import render_macro
 from hpo.show.details import curve_chart
@@ -33,10 +31,8 @@ from hpo.show.page.reading import PageReader
 from hpo.show.page.texts import state, workers
 from hpo.show.progress import TerminalProgress
 from hpo.show.watching import WatchedProgress
-from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import RunningTask, read_running, read_status, write_running, write_status
 from hpo.study.results.choosing import why_none
-from hpo.study.results.run import StudyRun
 from hpo.study.storage.mirror import Mirror
 from hpo.study.view.one_trial import read_trial
 from hpo.study.view.reader import Snapshot, StudyReader, open_reader
@@ -45,10 +41,10 @@ from hpo.trials.history import History
 from hpo.trials.trial import Outcome, TaskLayout, Trial, training_seed
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.training.tasks import Task
-from tests.hpo.cli.commands import documented, hpo, printed, refused
+from tests.hpo.cli.commands import documented, hpo, main, printed, refused
 from tests.hpo.commands.searched import found
 from tests.hpo.study.test_status import contents, read_everything
-from tests.studies import environment, toy_config
+from tests.studies import StudyFolder, StudyRun, config_from_dict, environment, toy_config
 
 SPACE = {"lr": [0.1, 0.5, 0.9], "layers": [1, 2]}
 

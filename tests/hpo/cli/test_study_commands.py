@@ -10,12 +10,11 @@ import yaml
 from pydantic import TypeAdapter
 
 from hpo.cli.main import COMMANDS, main, usage
-from hpo.config.composing.compose import compose_config
 from hpo.report.pages.checklist import render_checklist
 from hpo.report.sections import tested
 from hpo.trials.estimate import Estimate
 from tests.hpo.cli.commands import QUICK, hpo, prints, refused, searched
-from tests.studies import rows, toy_config
+from tests.studies import compose_config, rows, toy_config
 
 MODEL = Path("checkpoints/final")
 

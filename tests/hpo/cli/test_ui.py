@@ -18,12 +18,11 @@ import pytest
 from mlflow import MlflowClient
 
 import hpo as toolkit
-from hpo.study.files.folder import StudyFolder
 from hpo.track.servers import guarded, running
 from tests.faults.driver import start, wait_for_line
 from tests.faults.mlflow_server import free_port
 from tests.hpo.cli.commands import hpo, prints, refused
-from tests.studies import toy_config
+from tests.studies import StudyFolder, toy_config
 from tests.tracked import new_store, run, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import hpo
-from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from tests import studies
 
@@ -36,5 +35,5 @@ def found(objective, **arguments):
 
 
 def outcome_of(study):
-    with contextlib.closing(read_study(known_study(study.name))) as record:
+    with contextlib.closing(studies.read_study(known_study(study.name))) as record:
         return record.history()[0].outcomes[0]

@@ -22,12 +22,11 @@ from hpo.commands.remove import remove
 from hpo.commands.show import FIELDS, studies
 from hpo.commands.study import Study
 from hpo.config.documents import json_line
-from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import read_status
 from tests.hpo.cli import commands
 from tests.hpo.commands.searched import HERE, found, refuses
 from tests.hpo.study.test_status import KEPT
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, StudyFolder
 
 
 def table():

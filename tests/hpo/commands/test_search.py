@@ -15,8 +15,6 @@ import pytest
 
 import hpo
 from hpo.errors import ConfigError
-from hpo.study.notes import Notes
-from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import point_of, read_rows
@@ -124,8 +122,8 @@ def several(objective=measured, **arguments):
 
 
 def changed_choices(name):
-    with contextlib.closing(read_study(known_study(name))) as record:
-        return Notes(record).changed_choices
+    with contextlib.closing(studies.read_study(known_study(name))) as record:
+        return studies.Notes(record).changed_choices
 
 
 @pytest.mark.slow
