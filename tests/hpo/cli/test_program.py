@@ -128,6 +128,7 @@ def test_a_configuration_that_is_refused_is_not_printed(capsys, given):
 NOTEBOOK = """
 import os, signal, sys, threading, time
 from pathlib import Path
+from hpo.cli.main import main
 
 def user():
     while not Path("sleeps").exists():
