@@ -69,7 +69,7 @@ def test_what_is_known_to_change_below_some_size_is_said_and_not_judged(capsys, 
     says = "second (+1.00 after 1 step) is known to change below width=64"
     assert (says in check["verdict"], says in err) == (bool(expected),) * 2
     says = refused(capsys, "scale", "--table", *LAYERS, WIDTHS, "+lr=0")
-    assert "lr: must be above 0, given 0; `hpo scale --table` multiplies this rate by powers of 2" in says
+    assert "lr: must be above 0, given 0; a scale table multiplies this rate by powers of 2" in says
 
 
 def grows_in_the_second(task):
