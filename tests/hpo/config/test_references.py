@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 import hpo
-from hpo.config.composing.compose import compose_config
 from hpo.config.composing.references import references_of, references_to, with_point
-from hpo.config.study_config import config_from_dict
-from hpo.study.preparing.preparation import prepare_study, refuse_bad_search
-from tests.hpo.cli.commands import hpo as command
-from tests.hpo.cli.commands import refused
+from hpo.study.preparing.preparation import refuse_bad_search
+from tests.hpo.cli.commands import prints, refused
 from tests.hpo.commands.searched import HERE, note, noted
-from tests.studies import refuses
+from tests.studies import compose_config, config_from_dict, prepare_study, refuses
 
 OBJECTIVE = """
 import json
@@ -40,6 +37,13 @@ data: {name: refs, digits: null}
 """
 LOCAL = ("dispatch=local", "track=none", "report.figures=false", "study.metric=score")
 REFS = ("--config-dir", "my_conf", "data=refers", "space=refers", "study.name=refs", "study.direction=minimize", *LOCAL)
+PYTHON = {"direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
+TREE = {"base": 0.01, "size": {"width": 8, "depth": "${.width}"}, "copy": "${size}", "deep": "${copy.depth}"}
+MODEL = {"lr": "${base}", "text": "x-${base}-${size.width}", "list": [1, "${base}", {"in": "${size.depth}"}]}
+TREE |= {"model": MODEL, "which": "lr", "picked": "${model.${which}}", "up": {"a": {"b": "${...base}"}}}
+TREE |= {"some": "${oc.select:base,1}", "none": "${oc.select:missing,1}"}
+CHANGES = {"base": st.floats(-10, 10), "size.width": st.integers(0, 9), "which": st.sampled_from(["lr", "text"])}
+CHANGES |= {"model.lr": st.sampled_from([3, "a"])}
 
 
 @pytest.fixture
@@ -52,11 +56,6 @@ def own(monkeypatch):
     monkeypatch.delitem(sys.modules, "refers", raising=False)
     yield
     sys.modules.pop("refers", None)
-
-
-def run(capsys, *words):
-    code, out, err = command(capsys, *words)
-    assert code == 0, out + err
 
 
 def seen():
@@ -73,7 +72,7 @@ def is_right(config, base, extra=1):
 @pytest.mark.slow
 @pytest.mark.usefixtures("own")
 def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
-    run(capsys, "search", *REFS, "study.trials=3")
+    prints(capsys, "search", *REFS, "study.trials=3")
     study = hpo.load("refs")
     points = dict(zip(study.trials["number"], study.trials["base"].tolist(), strict=True))
     assert [one["base"] for one in seen()] == [points[number] for number in range(3)]
@@ -82,12 +81,12 @@ def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     assert is_right(best, study.best.point["base"])
     assert is_right(frozen, 0.01)
     assert json.loads((study.folder / "report.json").read_text())["fixed"]["model.lr"] == "${base}"
-    run(capsys, "resume", "refs", "study.trials=4")
-    run(capsys, "reproduce", "refs", "--trial=all")
-    run(capsys, "train", "--config", "runs/refs/best.yaml")
+    prints(capsys, "resume", "refs", "study.trials=4")
+    prints(capsys, "reproduce", "refs", "--trial=all")
+    prints(capsys, "train", "--config", "runs/refs/best.yaml")
     assert len(seen()) == 3 + 1 + 4 + 1
     assert all(is_right(one, one["base"]) for one in seen())
-    run(capsys, "extend", "refs", "extra=2", "--best", "1")
+    prints(capsys, "extend", "refs", "extra=2", "--best", "1")
     (*earlier, later) = seen()
     assert later["base"] in {one["base"] for one in earlier}
     later["model"]["other"] = 2  # It refers to nothing that is searched, and stays as it was composed.
@@ -114,26 +113,6 @@ def test_a_tree_below_objective_config_keeps_its_references():
     assert refuse_bad_search(config).trial_config({"split": 0.1})["model"] == {"lr": 0.1, "at": "at 0.1"}
 
 
-TREE = {
-    "base": 0.01,
-    "size": {"width": 8, "depth": "${.width}"},
-    "model": {"lr": "${base}", "text": "x-${base}-${size.width}", "list": [1, "${base}", {"in": "${size.depth}"}]},
-    "copy": "${size}",
-    "deep": "${copy.depth}",
-    "some": "${oc.select:base,1}",
-    "none": "${oc.select:missing,1}",
-    "which": "lr",
-    "picked": "${model.${which}}",
-    "up": {"a": {"b": "${...base}"}},
-}
-CHANGES = {
-    "base": st.floats(-10, 10),
-    "size.width": st.integers(0, 9),
-    "which": st.sampled_from(["lr", "text"]),
-    "model.lr": st.sampled_from([3, "a"]),
-}
-
-
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.fixed_dictionaries({}, optional=CHANGES))
 def test_a_point_gives_what_composing_anew_with_it_would(point):
@@ -144,9 +123,6 @@ def test_a_point_gives_what_composing_anew_with_it_would(point):
     for key, value in point.items():
         OmegaConf.update(composed, key, value)
     assert with_point(default, point, references) == OmegaConf.to_container(composed, resolve=True)
-
-
-PYTHON = {"direction": "minimize", "settings": HERE, "progress": False, "seed": 3}
 
 
 def configs_of(space, config, trials=2):

@@ -42,6 +42,11 @@ QUICK = ("study.metric=loss", "study.direction=minimize", "strategy=grid", *LOCA
 RATES = "+space.training.learning_rate={choices: [0.1, 1e-3]}"
 FILE = "command.config=base.yaml"
 SCALES = "study.scales=[{width: 8}, {width: 16}]"
+LR, AMP = "space.lr=[1,2]", "space.amp=[true,false]"
+CONTINUES = "command.continues=true"
+ADAM = '{"name": "adam", "betas": [0.9, 0.99]}'
+OPTIMIZERS = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}"
+CONSTANTS = ("+amp=true", "+shape=[64,32]", "+note=two words", "+none=null")
 
 
 @pytest.fixture(autouse=True)
@@ -89,24 +94,14 @@ def test_each_value_is_one_word_as_it_is():
     assert json.loads(Path("got").read_text()) == ["--lr=0.5", "big one", "two words 0.5", "{lr}", "7", "", "$HOME;ls"]
 
 
-ADAM = '{"name": "adam", "betas": [0.9, 0.99]}'
-OPTIMIZERS = "space.optimizer={choices: [{name: adam, betas: [0.9, 0.99]}, sgd]}"
-CONSTANTS = ("+amp=true", "+shape=[64,32]", "+note=two words", "+none=null")
-
-
 @pytest.mark.parametrize(("line", "words", "expected"), [
     ("run {flag:amp} end", ["space.amp=[true,false]"], ["run --amp end", "run end"]),
     ("run {flag:plain:--no-amp} end", ["space.plain=[true,false]"], ["run --no-amp end", "run end"]),
-    (
-        "{args}",
-        ["space.lr=[0.1]", "space.optim.layers=[3]", *CONSTANTS],
-        ["--amp=true --shape=[64, 32] --note=two words --lr=0.1 --layers=3"],
-    ),
-    (
-        "--rate {lr} {args} {flag:amp}",  # {args} has what has no other place; keys with one last part are whole
-        ["space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1"],
-        ["--rate 0.5 --wd=1 --encoder.layers=1 --decoder.layers=2 --amp"],
-    ),
+    ("{args}", ["space.lr=[0.1]", "space.optim.layers=[3]", *CONSTANTS],
+     ["--amp=true --shape=[64, 32] --note=two words --lr=0.1 --layers=3"]),
+    ("--rate {lr} {args} {flag:amp}",  # {args} has what has no other place; keys with one last part are whole
+     ["space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1"],
+     ["--rate 0.5 --wd=1 --encoder.layers=1 --decoder.layers=2 --amp"]),
     ("{args} {optimizer}", [OPTIMIZERS], [ADAM, "sgd"]),
     ("{args}", [OPTIMIZERS, "+nested.rate=1"], [f"--rate=1 --optimizer={ADAM}", "--rate=1 --optimizer=sgd"]),
     ("{lr}", ["+base=1", "+lr=${base}", "space.base=[1,2]"], ["1", "2"]),
@@ -155,10 +150,6 @@ def test_a_file_in_json_and_its_folder():
     (given,) = words_of("{config} --config-dir {config.dir} {args}", *words, "+more=1")
     assert given[1:] == ["--config-dir", str(Path(given[0]).parent), "--more=1"]
     assert json.loads(seen()[0]["text"]) == {"lr": 0.25, "task": {"name": "x"}}
-
-
-LR, AMP = "space.lr=[1,2]", "space.amp=[true,false]"
-CONTINUES = "command.continues=true"
 
 
 @pytest.mark.parametrize(("line", "words", "says"), [
@@ -276,10 +267,8 @@ def test_a_script_that_changes_while_the_search_runs_stops_it(capsys):
 
 @pytest.mark.slow
 def test_what_a_stopped_command_has_started_ends_too():
-    code = (
-        "import subprocess, time; p = subprocess.Popen(['sleep', '60'])\n"
-        "open('child', 'w').write(str(p.pid)); print('{\"loss\": 1}', flush=True); time.sleep(60)"
-    )
+    code = "import subprocess, time; p = subprocess.Popen(['sleep', '60'])\n"
+    code += "open('child', 'w').write(str(p.pid)); print('{\"loss\": 1}', flush=True); time.sleep(60)"
     messages = run(python(code))
     assert next(messages)["point"]["loss"] == 1  # read while the command runs
     child = psutil.Process(int(Path("child").read_text()))
@@ -290,10 +279,8 @@ def test_what_a_stopped_command_has_started_ends_too():
 
 def test_what_it_leaves_running_holds_up_no_trial():
     """Even where that prints without end; what the command itself has printed is read whole."""
-    code = (
-        "import subprocess; print('x' * 200_000); print('10 %\\r{\"loss\": 1}\\r\\n{\"loss\": 2}', flush=True)\n"
-        "p = subprocess.Popen(['yes'])\nopen('child', 'w').write(str(p.pid))"
-    )
+    code = "import subprocess; print('x' * 200_000); print('10 %\\r{\"loss\": 1}\\r\\n{\"loss\": 2}', flush=True)\n"
+    code += "p = subprocess.Popen(['yes'])\nopen('child', 'w').write(str(p.pid))"
     before, began = psutil.Process().num_fds(), time.perf_counter()
     outcome = outcome_of(run(python(code)))
     took = time.perf_counter() - began

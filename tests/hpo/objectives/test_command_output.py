@@ -29,6 +29,8 @@ HUGGING_FACE = """\
 {'train_runtime': '1.3', 'train_loss': '0.6', 'epoch': '2'}
 {'eval_loss': 0.75, 'epoch': 2.0}
 """
+NO_METRIC = "print('begins')\nprint('is done')"
+BAD_FILES = "import os, sys; os.chdir(sys.argv[1]); [open(name, 'w').write('3') for name in ('a.csv', 'b.json')]"
 
 
 def read(line, metric="loss", settings=None, **task):
@@ -89,11 +91,9 @@ def test_a_line_with_a_warning_is_for_people():
 
 
 def test_a_pattern_reads_both_streams_and_a_place_holds_for_the_lines_that_follow():
-    code = (
-        "import logging; logging.basicConfig(level=20); logging.info('check acc=0')\n"
-        "for epoch in (1, 2): logging.info('Epoch %d/2', epoch); logging.info('acc=%s', epoch / 4)\n"
-        "logging.info('in the end acc=0.125')"
-    )
+    code = "import logging; logging.basicConfig(level=20); logging.info('check acc=0')\n"
+    code += "for epoch in (1, 2): logging.info('Epoch %d/2', epoch); logging.info('acc=%s', epoch / 4)\n"
+    code += "logging.info('in the end acc=0.125')"
     points, metrics = read(python(code), "acc", {"pattern": {"acc": "acc=([0-9.]+)", "epoch": "Epoch ([0-9]+)/"}})
     assert (points, metrics) == ([{"epoch": 1, "acc": 0.25}, {"epoch": 2, "acc": 0.5}], {"acc": 0.5})
 
@@ -137,13 +137,6 @@ def test_asha_continues_the_trainings_of_a_program_and_a_full_training_has_its_o
     assert "step 1000" in Path("runs/full/logs/trial_0000_fold_0.log").read_text()
 
 
-NO_METRIC = """\
-print('begins')
-print('is done')"""
-BAD_FILES = "import os, sys; os.chdir(sys.argv[1]); [open(name, 'w').write('3') for name in ('a.csv', 'b.json')]"
-LAST = "its last line was 'is done'"
-
-
 @pytest.mark.parametrize(("code", "settings", "error"), [
     ("raise ValueError('too hot')", {}, "exit code 1: ValueError: too hot (after "),
     ("import sys; sys.exit('one\\ntwo\\nthree\\nfour')", {}, "exit code 1: four (after two | three)"),
@@ -159,7 +152,7 @@ def test_a_fault_is_the_trials_error_in_one_line(code, settings, error):
     outcome = outcome_of(run(python(code, "{task.folder}"), settings=settings))
     assert error in outcome.error
     assert "\n" not in outcome.error
-    assert outcome.error.endswith(LAST) or code != NO_METRIC
+    assert outcome.error.endswith("its last line was 'is done'") or code != NO_METRIC
     assert outcome.details is None  # a traceback of the toolkit's own says nothing of it
 
 

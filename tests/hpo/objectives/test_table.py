@@ -1,5 +1,6 @@
 """Studies over a table of measured configurations: what is read off it, and what an absent cell means."""
 
+import itertools
 import json
 import statistics
 
@@ -18,9 +19,7 @@ def write_table(folder):
     rows = [
         f"{number},{task},{layers},{width},{kind},7,{layers + width / 100},{layers + width / 50},{width},{9 * width}"
         for task in ("de", "fr")
-        for number, (layers, width, kind) in enumerate(
-            (layers, width, kind) for layers in (1, 2, 4) for width in (32, 8, 16) for kind in ("relu", "gelu")
-        )
+        for number, (layers, width, kind) in enumerate(itertools.product((1, 2, 4), (32, 8, 16), ("relu", "gelu")))
         if (layers, width) != (4, 8)
     ]
     path = folder / "table.csv"
@@ -42,7 +41,8 @@ def run(folder, tree, workers=1):
 
 
 def test_hyperparameters_are_the_columns_before_the_results_but_counters_and_constants(tmp_path):
-    assert prepared(tmp_path, config(write_table(tmp_path), columns=None)).config.space == {
+    space = prepared(tmp_path, config(write_table(tmp_path), columns=None)).config.space
+    assert space == {
         "layers": {"values": [1, 2, 4]},
         "width": {"values": [8, 16, 32]},
         "kind": {"choices": ["relu", "gelu"]},
@@ -62,8 +62,7 @@ def test_every_score_is_the_tables_and_absent_cells_fail(tmp_path):
 
 def test_excluded_cells_are_never_proposed_whatever_the_strategy(tmp_path):
     for name in ("random", "grid", "shifting_window", "evolutionary"):
-        tree = config(write_table(tmp_path), absent="exclude", strategy=STRATEGIES[name])
-        study, history, _ = run(tmp_path, tree)
+        study, history, _ = run(tmp_path, config(write_table(tmp_path), absent="exclude", strategy=STRATEGIES[name]))
         assert study.space.size == 16
         assert all(trial.state == "complete" for trial in history)
         assert len(history) == 16 or name == "shifting_window"

@@ -19,6 +19,5 @@ def made_toy(tmp_path_factory):
 
 @pytest.fixture
 def toy(made_toy):
-    """Return the folder of a copy, `runs/toy`."""
     shutil.copytree(made_toy, "runs/toy")
     return StudyFolder(Path("runs/toy"))

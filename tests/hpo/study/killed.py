@@ -31,5 +31,4 @@ def killed_at(monkeypatch, step):
 
 
 def tree(folder):
-    files = (path for path in sorted(Path(folder).rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}

@@ -103,12 +103,9 @@ def test_a_damaged_one_is_refused_in_one_line_and_nothing_is_written(archived, d
 
 def test_a_bad_path_or_a_damaged_record_is_refused_and_nothing_is_written(toy):
     FILE.write_text("mine")
-    for place, words in {
-        FILE: "already exists",
-        Path("runs/toy/x.tar.gz"): "inside the study's folder",
-        Path("none/x.tar.gz"): "there is no directory none",
-    }.items():
-        refuses(StudyError, words, archive, toy, place)
+    refuses(StudyError, "already exists", archive, toy, FILE)
+    refuses(StudyError, "inside the study's folder", archive, toy, Path("runs/toy/x.tar.gz"))
+    refuses(StudyError, "there is no directory none", archive, toy, Path("none/x.tar.gz"))
     refuses(ConfigError, r"must be a file NAME\.tar\.gz", archive, toy, Path("toy.zip"))
     refuses(StudyError, r"there is no file none\.tar\.gz", unarchive, Path("none.tar.gz"))
     toy.database_path.write_bytes(b"x" * 5000)

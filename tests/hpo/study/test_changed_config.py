@@ -53,10 +53,8 @@ def test_the_same_call_continues_if_the_objective_adds_to_the_space():
     assert names == ["run_fold", "run_fold"]
 
 
-MILAN = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\nflags\t\t: fpu sse2 avx avx2\n"
-
-
 def test_processors_of_one_name_differ_by_what_libraries_choose_their_code_by():
-    genoa = MILAN.replace("model\t\t: 1", "model\t\t: 17").replace("avx2", "avx2 avx512f avx512vl")
-    for info, name in ((MILAN, "1, avx2"), (genoa, "17, avx512f"), (MILAN.replace("avx2", ""), "1, avx")):
+    milan = "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC\nflags\t\t: fpu sse2 avx avx2\n"
+    genoa = milan.replace("model\t\t: 1", "model\t\t: 17").replace("avx2", "avx2 avx512f avx512vl")
+    for info, name in ((milan, "1, avx2"), (genoa, "17, avx512f"), (milan.replace("avx2", ""), "1, avx")):
         assert processor_of(f"{info}\nprocessor\t: 1\ncpu family\t: 0\n") == f"AMD EPYC (family 25, model {name})"

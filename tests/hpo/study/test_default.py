@@ -20,10 +20,9 @@ def searched(space, config=None):
     return json.loads(Path("runs/s/report.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("space", "config", "missing"),
-    [({"lr": [0.6, 0.7]}, None, "lr"), ({"lr": [0.6, 0.7], "width": [1, 2]}, {"lr": 0.6}, "width")],
-)
+@pytest.mark.parametrize(("space", "config", "missing"), [
+    ({"lr": [0.6, 0.7]}, None, "lr"), ({"lr": [0.6, 0.7], "width": [1, 2]}, {"lr": 0.6}, "width"),
+])  # fmt: skip
 def test_a_default_that_does_not_exist_is_not_scored(space, config, missing):
     """The objective could train with None, but nobody configured that."""
     report = searched(space, config)

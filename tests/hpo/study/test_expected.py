@@ -57,7 +57,6 @@ def drawn(rng, trials=16, folds=3, spread=0.05, of_folds=0.03):
 
 
 def test_for_equal_trials_it_is_their_value_while_the_best_score_is_too_good():
-    """Over 60 searches whose true scores are all 0."""
     held, errors, optimism = 0, [], []
     for seed in range(60):
         expected = expected_of(run := run_of(drawn(np.random.default_rng(seed)))).score("score")
@@ -120,7 +119,6 @@ def test_several_metrics_are_drawn_together_and_chosen_by_the_studys_rule():
 
 
 def test_trials_beyond_a_limit_are_no_rivals():
-    """Half of the trials are better and not allowed: the winner was not chosen from these."""
     scores = drawn(np.random.default_rng(5), trials=20, spread=0.001)
     scores[10:] += 1.0
     seconds = np.where(np.arange(20) < 10, 1.0, 9.0)[:, None].repeat(3, axis=1)
@@ -145,11 +143,10 @@ def test_if_few_trials_were_trained_as_far_the_noise_is_that_of_all():
     assert (expected.of_all, expected.best_of, expected_score(scores).of_all) == (True, 3, False)
 
 
-def by_seed(config, trial):
-    return config["x"] / 100 + trial.seed % 97 / 1000
-
-
 def test_every_command_and_page_prints_the_same_expectation(capsys):
+    def by_seed(config, trial):
+        return config["x"] / 100 + trial.seed % 97 / 1000
+
     study = found(by_seed, space={"x": [*range(6)]}, name="said", trials=6, settings={"study.repeats": 3})
     expected = study.best.expected
     reported = json.loads((study.folder / "report.json").read_text())["winner"]["expected"]

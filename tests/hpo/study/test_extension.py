@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,21 +39,15 @@ def tree(strategy="random", **study):
 
 def extended(folder, config, best=2, numbers=(), **changes):
     study = prepared(folder, config)
-    record = read_study(study)
     given = {**config, **{name: {**config[name], **values} for name, values in changes.items()}}
-    try:
+    with closing(read_study(study)) as record:
         trials = choose_trials(study, record.history(), best, numbers)
         return extension_of(study, trials, config_from_dict(given)).to_dict()
-    finally:
-        record.close()
 
 
 def trained(folder, config):
-    record = read_study(prepared(folder, config))
-    try:
+    with closing(read_study(prepared(folder, config))) as record:
         return [trial.outcomes[0].metrics["trained"] for trial in record.trials()]
-    finally:
-        record.close()
 
 
 @pytest.mark.slow

@@ -54,12 +54,11 @@ def test_a_trial_beyond_a_limit_on_fresh_seeds_is_not_chosen(tmp_path, goal):
     assert ([layers(finalist.trial) for finalist in run.finalists], run.winner) == ([3], None)
 
 
-def seeded(config, trial):
-    trial.report(epoch=1, score=config["lr"] / 10 + trial.seed % 97 / 100)
-
-
 @pytest.mark.slow
 def test_everything_prints_the_score_that_chose_the_winner_with_that_of_the_search(capsys):
+    def seeded(config, trial):
+        trial.report(epoch=1, score=config["lr"] / 10 + trial.seed % 97 / 100)
+
     study = found(seeded, name="fin", trials=4, progress=True, settings={"study.finalists": 2})
     out, best = capsys.readouterr().out, study.best
     reported = json.loads((study.folder / "report.json").read_text())["winner"]

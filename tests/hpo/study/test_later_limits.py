@@ -1,21 +1,18 @@
 """What is measured besides the score, limits that are set after the search, and who started a study."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import hpo
-from hpo.study.files.folder import StudyFolder
-from hpo.study.notes import Notes
-from hpo.study.opening import read_study
 from hpo.study.preparing.preparation import known_study
 from hpo.study.test_log import write_evaluation
 from hpo.workers.dispatch.other_searches import OtherSearch, Use
-from tests.hpo.cli.commands import hpo as command
-from tests.hpo.cli.commands import printed, refused
+from tests.hpo.cli.commands import printed, prints, refused
 from tests.hpo.commands.searched import found
-from tests.studies import refuses
+from tests.studies import Notes, StudyFolder, read_study, refuses
 
 
 def measured(config):
@@ -42,9 +39,7 @@ def test_who_started_a_study_is_listed_stays_who_continues_it_and_is_not_publish
     Path("runs/hers/status.json").unlink()
     assert hpo.load("hers").status.user == "ada-lovelace"
     study.report(publish=True)
-    published = [path.read_text() for path in Path("studies/hers").iterdir()]
-    assert published
-    assert not any("ada-lovelace" in text for text in published)
+    assert {"ada-lovelace" in path.read_text() for path in Path("studies/hers").iterdir()} == {False}
 
 
 @pytest.mark.slow
@@ -73,12 +68,9 @@ def test_what_cannot_be_measured_is_refused(measured, says):
 
 
 def choices_of(study):
-    record = read_study(known_study(study.name))
-    try:
+    with closing(read_study(known_study(study.name))) as record:
         changes = Notes(record).changed_choices
-        return [(each.key, each.before, each.after, each.trials, each.is_test_open) for each in changes]
-    finally:
-        record.close()
+    return [(each.key, each.before, each.after, each.trials, each.is_test_open) for each in changes]
 
 
 @pytest.mark.slow
@@ -86,9 +78,8 @@ def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
     study = searched("limited", strategy="evolutionary")
     before = study.trials
     assert study.best.point == {"width": 4}
-    code, out, _ = command(capsys, "resume", "limited", "study.limits={latency_ms: 5}")
-    assert (code, study.best.point) == (0, {"width": 2})
-    assert "limits: latency_ms <= 5, set after the search" in out
+    said = prints(capsys, "resume", "limited", "study.limits={latency_ms: 5}")
+    assert ("limits: latency_ms <= 5, set after the search" in said, study.best.point) == (True, {"width": 2})
     assert study.trials[before.columns].equals(before)
     assert (study.status.limits, study.status.within_limits) == (["latency_ms <= 5"], 2)
     text = (study.folder / "report.md").read_text()

@@ -21,6 +21,14 @@ from tests.studies import StudyFolder, config_from_dict, refuses, rows, run_toy,
 EMPTY = hashlib.sha256(b"").hexdigest()
 MANIFEST = {"format": 1, "name": "toy", "study_id": "one", "files": {"config.yaml": EMPTY}, "links": {}, "folders": []}
 MANIFEST |= {"id": "", "generation": 1, "writer": "here", "written": "today"}
+LINKS = [{"x": "/etc/passwd"}, {"x": "../y"}, {"x/y": "../.."}, {"../x": "y"}, {"x": "y\0"}, {"x": 1}, []]
+LINKS += [{"a/b/up": "..", "a/x": "b/up/../.."}]  # each within the folder by its text, and together out of it
+NAMES = [{"files": dict.fromkeys(names, EMPTY)} for names in (["f\0"], ["\ud800"], ["f" * 256], ["f", "f/x"])]
+NAMES += [{"files": {"f/x": EMPTY}, "links": {"f": "x"}}]
+DIGEST = "0" * 64
+FILES = [{"f": digest} for digest in (DIGEST[1:], DIGEST.replace("0", "g"), "../f", None)]
+FILES += [dict.fromkeys(names, DIGEST) for names in ([""], ["."], ["/f"], ["a/../../f"], ["f", "./f"])]
+BAD_FIELDS = {"name": "../x", "id": 1, "writer": "\x1b[2J", "format": 99}
 
 
 def mirror_of(folder, url, study_id="one"):
@@ -66,16 +74,6 @@ def test_a_study_continues_elsewhere_from_its_copy(toy, url, tmp_path, caplog):
     assert run_toy(restored.path, toy_config(trials=4)) == run_toy(tmp_path / "whole", toy_config(trials=4))
 
 
-LINKS = [
-    *({"x": "/etc/passwd"}, {"x": "../y"}, {"x/y": "../.."}, {"../x": "y"}, {"x": "y\0"}, {"x": 1}, []),
-    {"a/b/up": "..", "a/x": "b/up/../.."},  # each within the folder by its text, and together out of it
-]
-NAMES = [
-    *({"files": {"f\0": EMPTY}}, {"files": {"\ud800": EMPTY}}, {"files": {"f" * 256: EMPTY}}),
-    *({"files": {"f": EMPTY, "f/x": EMPTY}}, {"files": {"f/x": EMPTY}, "links": {"f": "x"}}),
-]
-
-
 @pytest.mark.parametrize("fields", [*({"folders": ["a/b"], "links": links} for links in LINKS), *NAMES])
 def test_links_that_leave_the_folder_and_impossible_names_are_refused_and_nothing_is_written(place, fields):
     manifest = MANIFEST | fields | {"files": {**MANIFEST["files"], **fields.get("files", {})}}
@@ -115,7 +113,6 @@ def test_a_mirror_of_another_study_is_refused_and_left_alone(toy, place, tmp_pat
 
 
 def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path, monkeypatch, caplog):
-    """Here one that is written while this machine copies."""
     url = place.url
     mirror_of(toy, url).copy()
     there = restore(url, tmp_path / "elsewhere")
@@ -140,15 +137,6 @@ def test_a_newer_copy_of_another_machine_is_not_overwritten(toy, place, tmp_path
     (line,) = caplog.messages
     assert line.endswith("the search goes on without a mirror")
     assert len(rows(restore(url, tmp_path / "third").trials_path)) == 4
-
-
-DIGEST = "0" * 64
-FILES = [
-    *({"f": digest} for digest in (DIGEST[1:], DIGEST.replace("0", "g"), "../f", None)),
-    *({name: DIGEST} for name in ("", ".", "/f", "a/../../f")),
-    {"f": DIGEST, "./f": DIGEST},
-]
-BAD_FIELDS = {"name": "../x", "id": 1, "writer": "\x1b[2J", "format": 99}
 
 
 @pytest.mark.parametrize("manifest", [

@@ -66,9 +66,8 @@ def changed(name="config.yaml", fields=None):
 
 
 def unpack(**winner):
-    return recorded.unpack_report(
-        changed("report.json", {"winner": winner}).path / "report.json", Path("runs/toy"), "best"
-    )
+    folder = changed("report.json", {"winner": winner}).path
+    return recorded.unpack_report(folder / "report.json", folder, "best")
 
 
 def study():
@@ -99,9 +98,7 @@ def output_sizes(task):
 
 ROW, TWO = {"number": "0", "state": "complete", "score": "1"}, {"score": "maximize", "size": "minimize"}
 OLD, NEW = (changes.Basis(toy_config(), {"parts": {"a.csv": {"fingerprint": it}}}, None) for it in ("old", "new"))
-REFERS, OTHERWISE = (
-    {"toy": {"always": 2}, "references": {"toy.always": f"${{toy.{key}}}"}} for key in ("layers", "lr")
-)
+REFERS, OTHERS = ({"toy": {"always": 2}, "references": {"toy.always": f"${{toy.{key}}}"}} for key in ("layers", "lr"))
 BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"width": 8}, {"width": 16}]).to_dict()
 
 
@@ -132,7 +129,7 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: costs(describe_cost=None), "the objective has no describe_cost; add this function, or give"),
     (lambda: costs(describe_cost=1, cost=lambda *_: 2.0), "the cost must grow from scale to scale, but scale 2 costs"),
     (lambda: climb(config(), config(toy={"layers": 9})), "toy.layers: cannot be changed, because it is searched at ev"),
-    (lambda: climb(config(**REFERS), config(**OTHERWISE)), "toy.always: refers to a searched key, so its value"),
+    (lambda: climb(config(**REFERS), config(**OTHERS)), "toy.always: refers to a searched key, so its value"),
     (lambda: coordinate_check.check_coordinates(NAMED, "width", print), "must use the same layer names at every scale"),
     (lambda: checks.refuse_unknown_metrics(Goal({"f": ""}), {"metrics": {"f1": ""}}, SimpleNamespace(module="toys")),
      "study.metric: must be one of f1, given 'f'; did you mean 'f1'?; the objective reports no"),
@@ -162,10 +159,8 @@ def test_a_record_elsewhere_is_not_copied_and_a_model_whose_training_fails_names
     with pytest.raises(StudyError, match=r"^training the model of trial 1 again failed: no memory$"):
         final_model.make_final_model(study(), StudyRun.read(toy), None, print)
     toy.freeze(config(storage="sqlite:///team.db"))
-    with pytest.raises(
-        StudyError, match=r"^copy: the record is in study\.storage and cannot be copied; copy its trials"
-    ):
-        copy_study(toy, "new")
+    says = r"^copy: the record is in study\.storage and cannot be copied; copy its trials"
+    refuses(StudyError, says, copy_study, toy, "new")
 
 
 def test_an_interrupt_that_hydra_takes_for_an_error_is_one(monkeypatch):

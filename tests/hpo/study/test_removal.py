@@ -184,8 +184,7 @@ def test_of_a_finished_study_the_winner_stays_and_the_rest_goes(capsys, study):
     assert cleaned.freed["data"] > 10_000
     assert tree(folder.checkpoints_dir) == {f"trial_0000/{name}": content for name, content in winners.items()}
     assert not folder.data_dir.exists()
-    code, _, err = hpo(capsys, "test", "made")
-    assert (code, err) == (0, "")
+    assert hpo(capsys, "test", "made")[::2] == (0, "")
 
 
 def test_leftovers_of_a_day_ago_go_and_those_of_now_and_other_files_stay(study):
@@ -195,8 +194,7 @@ def test_leftovers_of_a_day_ago_go_and_those_of_now_and_other_files_stay(study):
         os.utime(study / name, (two_days_ago, two_days_ago))
     (study / ".config.yaml.124").write_text("another process may be using it")
     assert clean(StudyFolder(study)).freed["leftovers"] == 3
-    assert (study / "checkpoints/.notours").exists()
-    assert (study / ".config.yaml.124").exists()
+    assert [(study / name).exists() for name in ("checkpoints/.notours", ".config.yaml.124")] == [True, True]
 
 
 def test_logs_go_on_request_and_those_of_failed_trials_stay(study):

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-import hpo
+import hpo as toolkit
 from hpo.errors import DispatchError, StudyError
 from hpo.session import session
 from hpo.study.files.status import read_running, read_status
 from hpo.study.view.one_trial import read_trial
 from hpo.study.view.reader import StudyReader, open_reader
-from tests.hpo.cli.commands import hpo as command
-from tests.hpo.cli.commands import printed, refused
+from tests.hpo.cli.commands import hpo, printed, refused
 from tests.hpo.commands.searched import found
 from tests.studies import REPOSITORY, StudyFolder, StudyRun, refuses
 
 KEPT = REPOSITORY / "tests/end_to_end/kept/0.1.0"
+STATUS = b'{"format": 1, "name": "x", "state": '
 
 
 def contents(folder):
@@ -53,7 +53,7 @@ def test_after_a_signal_it_is_interrupted():
         found(train)
     status, _ = read_everything("runs/train")
     assert (status.state, status.done, status.trials["running"], status.holder) == ("interrupted", 2, 1, None)
-    assert counts_of(hpo.load("train")) == {"running": 0, "interrupted": 1}
+    assert counts_of(toolkit.load("train")) == {"running": 0, "interrupted": 1}
     assert "running 0, interrupted 1." in Path("runs/train/report.md").read_text()
     Path("runs/train/status.json").unlink()
     derived, _ = read_everything("runs/train")
@@ -62,9 +62,9 @@ def test_after_a_signal_it_is_interrupted():
 
 def test_a_trial_that_is_trained_elsewhere_is_not_interrupted():
     given = {"direction": "maximize", "trials": 2, "settings": {"track": "none"}}
-    with hpo.open({"lr": (0.1, 1.0)}, name="lab", **given) as session:
+    with toolkit.open({"lr": (0.1, 1.0)}, name="lab", **given) as session:
         session.ask()
-    assert (read_everything("runs/lab")[0].state, counts_of(hpo.load("lab"))) == ("open", {"running": 1})
+    assert (read_everything("runs/lab")[0].state, counts_of(toolkit.load("lab"))) == ("open", {"running": 1})
     assert read_trial(StudyReader(StudyFolder(Path("runs/lab")), "lab"), 0).state == "running"
 
 
@@ -96,9 +96,6 @@ def test_one_whose_status_was_removed_is_derived(kept):
     (kept / "report.json").unlink()
     status, _ = read_everything(kept)
     assert (status.state, status.trials["complete"]) == ("interrupted", report["counts"]["complete"])
-
-
-STATUS = b'{"format": 1, "name": "x", "state": '
 
 
 @pytest.mark.parametrize("content", [
@@ -147,7 +144,7 @@ def test_it_is_shown_listed_and_followed(capsys, monkeypatch):
     monkeypatch.setattr(session, "make_dispatcher", lambda *given: (view_it(), make(*given))[1])
 
     def view_it():
-        assert "mine: starting since " in command(capsys, "show", "mine")[1]
+        assert "mine: starting since " in hpo(capsys, "show", "mine")[1]
         shown, _ = printed(capsys, "show", "mine")
         assert (shown["state"], shown["phase"], shown["fault"]) == ("running", "starting", None)
         assert "is just starting" in refused(capsys, "show", "mine", "--trial", "0", is_silent=True)

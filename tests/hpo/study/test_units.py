@@ -64,11 +64,9 @@ def test_a_metric_whose_unit_is_the_same_in_each_trial_is_searched(capsys):
     prepare_study(config_from_dict(tree(LR, scales=scales, strategy="grid")))
 
 
-ALIKE = {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}, "alike": {"toy.min_count": [1, 2]}}}
-
-
 def test_values_with_the_same_unit_are_searched_and_compared(monkeypatch):
-    monkeypatch.setattr(f"{__name__}.describe_method", lambda _: {"metrics": {"loss": ""}, "counted_in": ALIKE})
+    alike = {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}, "alike": {"toy.min_count": [1, 2]}}}
+    monkeypatch.setattr(f"{__name__}.describe_method", lambda _: {"metrics": {"loss": ""}, "counted_in": alike})
 
     def prepare(values):
         prepare_study(config_from_dict(tree({"toy": {"min_count": values}})))

@@ -1,5 +1,4 @@
-"""User actions: added points, retries, stops, larger budgets. Each is answered, recorded before it takes effect,
-and repeated by a replay; so are points that another program queues in the record. And notes of users: none is lost."""
+"""Actions of users and points of other programs: answered, recorded, repeated by a replay. Notes: none is lost."""
 
 import json
 import threading
@@ -36,6 +35,7 @@ POINT = {"toy.layers": 5, "toy.width": 64, "toy.lr": 0.1}
 FEW, MORE = 4, 8
 IS_DONE = threading.Event()
 CONTINUES = True
+FAULTS, SEEDS = {"above": 0.15}, {}
 
 
 def slow(task):
@@ -90,28 +90,20 @@ def run_study_of(study):
 
 
 def points(made):
-    return [
-        {"toy.layers": int(row["toy.layers"]), "toy.width": int(row["toy.width"]), "toy.lr": float(row["toy.lr"])}
-        for row in made
-    ]
+    return [{key: type(value)(row[key]) for key, value in POINT.items()} for row in made]
 
 
 @pytest.mark.slow
 def test_actions_take_effect_are_reported_and_repeated_by_a_replay(tmp_path):
     folder = tmp_path / "study"
-    answers = run(
-        folder,
-        FEW,
-        lambda study: study.stop(0),
-        lambda study: study.add(POINT),
-        lambda study: study.add(POINT),
-        lambda study: study.add({"toy.lr": 9.0}),
-        lambda study: study.stop(77),
-        lambda study: request(StudyFolder(study.folder), "raise", {"trials": MORE}),
-        lambda study: request(StudyFolder(study.folder), "raise", {"trials": 2}),
-    )
-    parts = ("stops now", "next", "already added", "range", "does not exist", f"of {MORE} trials are done", "larger")
-    for answer, part in zip(answers, parts, strict=True):
+    asked = [
+        (lambda study: study.stop(0), "stops now"), (lambda study: study.add(POINT), "next"),
+        (lambda study: study.add(POINT), "already added"), (lambda study: study.add({"toy.lr": 9.0}), "range"),
+        (lambda study: study.stop(77), "does not exist"),
+        (lambda study: request(StudyFolder(study.folder), "raise", {"trials": MORE}), f"of {MORE} trials are done"),
+        (lambda study: request(StudyFolder(study.folder), "raise", {"trials": 2}), "larger"),
+    ]  # fmt: skip
+    for answer, (_, part) in zip(run(folder, FEW, *(action for action, _ in asked)), asked, strict=True):
         assert part in answer
     made = rows(folder / "trials.csv")
     assert StudyFolder(folder).config().study.trials == len(made) == MORE
@@ -144,12 +136,9 @@ def test_an_ended_study_takes_points_and_old_requests_have_no_effect(tmp_path):
     run(folder.path)
     study = Study(folder)
     assert f"study.trials={FEW + 1}" in study.add(POINT).says, "its budget is used up, so it needs a larger one"
-    for refused, words in (
-        (lambda: study.add(POINT), "already added"),
-        (study.stop, "not running, so there is nothing to stop"),
-        (lambda: request(folder, "stop", {}), "has ended, so the request had no effect"),
-    ):
-        refuses(StudyError, words, refused)
+    refuses(StudyError, "already added", study.add, POINT)
+    refuses(StudyError, "not running, so there is nothing to stop", study.stop)
+    refuses(StudyError, "has ended, so the request had no effect", request, folder, "stop", {})
     assert raise_budget(folder, folder.config()) is None
     # A killed search leaves a request.
     folder.requests_dir.mkdir(exist_ok=True)
@@ -191,13 +180,13 @@ def test_a_queued_point_is_tried_next_and_repeated_by_a_replay_and_others_are_ig
     assert POINT not in points(before)
     theirs = queue(folder, {"toy.lr": 3.0}, {"lr": 0.1}, points(before)[2], POINT)
     after = run_toy(folder, config)
-    for words in (
+    said = [
         "toy.lr=3.0 is not in its range",
         "'lr' is not searched",
         "is already trial 2",
         "will be the next new trial",
-    ):
-        assert words in caplog.text
+    ]
+    assert [words for words in said if words not in caplog.text] == []
     assert (after[:5], points(after)[5]) == (before, POINT)
     report = report_again(folder, config, has_page=False).summary
     assert [(each["point"], each["after"]) for each in report["added_points"]] == [(POINT, 5)]
@@ -222,9 +211,6 @@ def test_bad_added_points_of_a_strangers_report_are_refused_in_one_line(given, l
     with pytest.raises(HpoError, match=rf"^report\.json: added_points: .*{line}"):
         read_added(given, prepared(tmp_path, toy_config()).space)
     refuses(HpoError, r"^report\.json: user_actions: must be a list of user actions, given 7", read_actions, 7)
-
-
-FAULTS, SEEDS = {"above": 0.15}, {}
 
 
 def faulty(task):

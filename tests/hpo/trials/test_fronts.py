@@ -15,12 +15,11 @@ from hpo.trials.history import History
 from hpo.trials.ranking import front, leaders
 from hpo.trials.reported_values import LARGEST, result
 from hpo.trials.trial import Outcome, Trial
+from tests.studies import refuses
 
 TWO = Goal({"quality": "maximize", "size": "minimize"})
 # Few different numbers, so that many are equal.
-LOSSES = st.integers(2, 3).flatmap(
-    lambda width: st.lists(st.tuples(*[st.integers(0, 4)] * width), min_size=1, max_size=25)
-)
+LOSSES = st.integers(2, 3).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 4)] * n), min_size=1, max_size=25))
 ONE_LOSS = st.lists(st.floats(-5, 5) | st.just(math.inf), max_size=12)
 
 
@@ -170,10 +169,7 @@ def test_metrics_are_means_over_the_folds_and_a_tuple_has_them_in_their_order():
 
 
 def test_a_result_without_each_metric_is_refused():
-    for returned, words in (
-        ((0.5,), "one number for each of quality, size, but it returned 1 values"),
-        ({"quality": 0.5}, "returned no 'size'"),
-        ({"quality": 0.5, "size": math.nan}, "'size' is nan"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            result(returned, ("quality", "size"), 2)
+    says, names = "one number for each of quality, size, but it returned 1 values", ("quality", "size")
+    refuses(ValueError, says, result, (0.5,), names, 2)
+    refuses(ValueError, "returned no 'size'", result, {"quality": 0.5}, names, 2)
+    refuses(ValueError, "'size' is nan", result, {"quality": 0.5, "size": math.nan}, names, 2)

@@ -10,23 +10,17 @@ from optuna.trial import TrialState, create_trial
 
 from hpo.errors import StudyError
 from hpo.trials.goal import Goal, Limit
-from hpo.trials.record.optuna_tables import Tables
+from hpo.trials.record import optuna_tables
 from hpo.trials.record.own_file import refuse_damaged_file
 from hpo.trials.record.read_only import ReadOnlyRows
 from hpo.trials.record.record import FIRST, LAST, Record
 from hpo.trials.record.storage import Stored, continue_record, copy_renamed, create_record, read_record, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
-from tests.studies import refuses
+from tests.studies import refuses, run_toy, toy_config
 
-SPACE = space_from_dict(
-    {
-        "layers": [1, 2, 3],
-        "kind": {"choices": ["a", "b", None, True]},
-        "lr": {"low": 1e-5, "high": 1.0, "log": True},
-        "width": {"low": 2, "high": 64, "integer": True},
-    }
-)
+TREE = {"layers": [1, 2, 3], "kind": {"choices": ["a", "b", None, True]}, "lr": {"low": 1e-5, "high": 1.0, "log": True}}
+SPACE = space_from_dict(TREE | {"width": {"low": 2, "high": 64, "integer": True}})
 POINT = {"layers": 2, "kind": None, "lr": 0.1 + 0.2, "width": 7}
 
 
@@ -61,7 +55,7 @@ def test_optuna_reads_our_rows_as_it_reads_its_own(tmp_path):
 @pytest.mark.parametrize("has_tables", [True, False])
 def test_the_best_of_a_record_in_optuna_keeps_the_limits(tmp_path, monkeypatch, has_tables):
     if not has_tables:
-        monkeypatch.setattr(Tables, "reflected", lambda *_: None)
+        monkeypatch.setattr(optuna_tables.Tables, "reflected", lambda *_: None)
     url, limits = sqlite_url(tmp_path / "study.db"), (Limit("size", 5.0), Limit("size", 1.0, is_least=True))
     goals = {"two": Goal({"score": "maximize", "size": "minimize"}, limits), "one": Goal({"score": "maximize"}, limits)}
     for name, goal in goals.items():
@@ -148,12 +142,10 @@ def test_each_reading_takes_in_what_was_written_since(tmp_path):
     assert (reader.trials(), reader.read_again()) == ([], False)
     for number in (0, 1):
         record.open_trial(0, Proposal({**POINT, "width": 8 + number}))
-        assert reader.read_again()
-        assert reader.trials() == record.trials()
+        assert (reader.read_again(), reader.trials()) == (True, record.trials())
     for number, index in ((0, 0), (1, 0), (1, 1), (0, 1)):
         record.add_outcome(number, index, Outcome({"score": 0.5}, curve=[{"epoch": 1, "score": 0.5}]))
-        assert reader.read_again()
-        assert reader.trials() == record.trials()
+        assert (reader.read_again(), reader.trials()) == (True, record.trials())
     assert not reader.read_again()
     record.note("what", {"ever": 1})
     reader.read_again()
@@ -174,3 +166,14 @@ def test_a_killed_search_s_log_is_read_and_stays(tmp_path):
     reader = read_only_connection(killed)
     assert {path.name: path.stat().st_size for path in killed.iterdir()} == before
     assert ([trial.score for trial in reader.trials()], reader.trials()) == ([0.25], reopened(killed).trials())
+
+
+@pytest.mark.slow
+def test_where_optunas_tables_have_another_form_a_study_has_the_same_trials(tmp_path, monkeypatch):
+    expected = run_toy(tmp_path / "tables", toy_config("evolutionary", trials=8))
+    monkeypatch.setitem(optuna_tables.COLUMNS, "trials", {"a column of another version"})
+    run_toy(tmp_path / "calls", toy_config("evolutionary", trials=7))
+    assert run_toy(tmp_path / "calls", toy_config("evolutionary", trials=8)) == expected
+    run_toy(tmp_path / "both", toy_config("evolutionary", trials=7))
+    monkeypatch.undo()
+    assert run_toy(tmp_path / "both", toy_config("evolutionary", trials=8)) == expected

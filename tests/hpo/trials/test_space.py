@@ -1,4 +1,4 @@
-"""Spaces: reading, sizes, conditions, rules, points to try first; and every refusal."""
+"""Spaces: sizes, conditions, points to try first; rules, of which nothing is ever executed; and every refusal."""
 
 from collections import Counter
 
@@ -8,6 +8,7 @@ import pytest
 from hpo.engine.strategies import make_strategy
 from hpo.errors import SpaceError
 from hpo.testing.strategies import play
+from hpo.trials.space.constraints import read_constraint
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from tests.studies import STRATEGIES, refuses, searched_by
@@ -20,6 +21,8 @@ CONDITIONAL = {
 TREE = {"model": {"width": [8, 12, 16, 24, 32], "heads": {"values": [1, 2, 3, 4], "default": 2}}, "lr": [0.1, 0.01]}
 RULE = "model.width % model.heads == 0"
 FIXED = {"model.width": 16, "model.heads": 4, "lr": 0.1, "model.layers": 2}
+KEYS = ("model.d_model", "model.num_heads", "training.optimizer", "training.lr")
+GIVEN = {"model.num_layers": 2, "data.name": "digits"}
 
 
 def dimension(**fields):
@@ -34,14 +37,12 @@ def test_draws_are_uniform_in_a_range_or_on_its_logarithm_and_reach_both_ends():
     assert np.allclose(np.quantile(units, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.03)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"low": 0.5, "high": 8}, {"low": 1e-5, "high": 1, "log": True}, {"low": 1, "high": 9, "integer": True}]
-)
-def test_the_unit_scale_goes_there_and_back(fields):
-    given = dimension(**fields)
+@pytest.mark.parametrize(("low", "high", "kind"), [(0.5, 8, {}), (1e-5, 1, {"log": True}), (1, 9, {"integer": True})])
+def test_the_unit_scale_goes_there_and_back(low, high, kind):
+    given = dimension(low=low, high=high, **kind)
     values = [given.from_unit(u) for u in (0, 0.3, 1)]
     assert [given.from_unit(given.to_unit(v)) for v in values] == pytest.approx(values)
-    assert (values[0], values[-1]) == (fields["low"], fields["high"])
+    assert (values[0], values[-1]) == (low, high)
 
 
 def test_points_and_steps_divide_a_range_and_whole_numbers_cost_nothing():
@@ -129,3 +130,41 @@ def test_first_points_are_completed_by_defaults_or_the_configurations_own_values
 ])  # fmt: skip
 def test_refusals_name_the_dimension_and_the_way_out_in_one_line(tree, words):
     refuses(SpaceError, words, space_from_dict, tree, FIXED)
+
+
+def holds(text, point):
+    values = {key: point[name] for key in KEYS if (name := key.rpartition(".")[2]) in point}
+    return read_constraint(text, KEYS, GIVEN).holds(values)
+
+
+@pytest.mark.parametrize(("text", "point", "expected"), [
+    ("model.d_model % model.num_heads == 0", {"d_model": 64, "num_heads": 4}, True),
+    ("model.d_model % model.num_heads == 0", {"d_model": 64, "num_heads": 3}, False),
+    ("0 < training.lr <= 0.1", {"lr": 0.2}, False),
+    ("training.optimizer in ['adam', 'adamw'] or training.lr > 0.01", {"optimizer": "sgd", "lr": 0.1}, True),
+    ("not (training.optimizer == 'sgd' and training.lr < 0.01)", {"optimizer": "sgd", "lr": 0.001}, False),
+    ("model.d_model * model.num_layers <= 128", {"d_model": 64}, True), ("-training.lr // 1 == -1", {"lr": 0.5}, True),
+    # About a dimension that does not exist.
+    ("model.d_model % model.num_heads == 0", {"d_model": 64}, True),
+])  # fmt: skip
+def test_a_rule_means_what_it_says(text, point, expected):
+    assert holds(text, point) is expected
+
+
+@pytest.mark.parametrize(("text", "word"), [
+    ("model.d_model.__class__ == 1", "unknown key"), ("(lambda: 1)() == 1", "is not allowed in a rule"),
+    ("model.d_model >", "cannot be read"), ("model.d_modle > 3", "did you mean 'model.d_model'"),
+    ("model.num_layers > 1", "must name a searched key"), ("1 + " * 400 + "1 == model.d_model", "expression"),
+    ("(" * 300 + "model.d_model" + ")" * 300 + " > 1", "cannot be read"),
+])  # fmt: skip
+def test_what_is_not_a_rule_is_refused_in_one_line(text, word):
+    refuses(SpaceError, rf"space\.require.*{word}", read_constraint, text, KEYS, GIVEN)
+
+
+@pytest.mark.parametrize(("text", "point"), [
+    ("training.optimizer * 1000000000 == 'a'", {"optimizer": "a"}),
+    ("model.d_model % model.num_heads == 0", {"d_model": 4, "num_heads": 0}),
+    (f"model.d_model * 1{'0' * 400} < 1", {"d_model": 1.5}),
+])  # fmt: skip
+def test_what_cannot_be_computed_says_for_which_values(text, point):
+    refuses(SpaceError, r"space\.require: .* cannot be computed for (model|training)\.", holds, text, point)
