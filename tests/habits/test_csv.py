@@ -9,18 +9,16 @@ from tests.studies import composed
 REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
 ROWS = "".join(f"{text},{label}\n" for text, label in REVIEWS)
 HEADED = "review,sentiment\n" + ROWS
-TAKEN = (
-    "data.path: the first line ('review,sentiment') is read as a header; if this line is an example, set data.header="
-    "false"
-)
+TAKEN = "data.path: the first line ('review,sentiment') is read as a header; "
+TAKEN += "if this line is an example, set data.header=false"
+INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True)))
 
 
 def prepared(content, *overrides, **files):
     for name, text in {"reviews": content, **files}.items():
         Path(f"{name}.csv").write_text(text)
     given = [] if files else ["data.path=reviews.csv"]
-    words = ["data=text_classification", *given, "track=none", "split.stratify=false", *overrides]
-    return composed(*words)
+    return composed("data=text_classification", *given, "track=none", "split.stratify=false", *overrides)
 
 
 def test_a_first_line_whose_values_occur_nowhere_else_is_a_header_and_said_so():
@@ -33,9 +31,6 @@ def test_labels_may_be_first():
     study = prepared("Category,Message\n" + "".join(f"{label},{text}\n" for text, label in REVIEWS))
     assert study.examples.digests == prepared(ROWS).examples.digests
     assert "('Category,Message') is read as a header, and the column 'Category' as the labels; " in study.own.notes[0]
-
-
-INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True)))
 
 
 @pytest.mark.parametrize(("content", "overrides", "size"), [

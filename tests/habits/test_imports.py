@@ -1,7 +1,4 @@
-"""Habits of people who bring their trials along: what a search learns from imported tables, and what it says of them.
-
-The tables themselves are in `tests/hpo/integrations/exchange`.
-"""
+"""What a search learns from imported tables, and says of them. The tables are in `tests/hpo/integrations/exchange`."""
 
 import json
 import re
@@ -14,8 +11,7 @@ from hpo.errors import ConfigError, HpoError
 from hpo.study.files.imports import read_imports
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.cli.commands import hpo as command
-from tests.hpo.cli.commands import refused
+from tests.hpo.cli.commands import prints, refused
 from tests.hpo.commands.searched import found
 
 LR = [0.1, 0.2, 0.3]
@@ -35,10 +31,7 @@ def learning(strategy="tpe", space=None, imports="old", fill=None, trials=1, con
 def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
     imported("lr,score", "0.1,0.95", "0.1,0.5", "0.1,0.5", "0.2,0.6", "7,0.9")
     trials = read_imports(["old"], space_from_dict({"lr": LR}), Goal({"score": "maximize"})).trials
-    assert [(dict(trial.point), trial.score) for trial in trials] == [
-        ({"lr": 0.1}, pytest.approx(0.65)),
-        ({"lr": 0.2}, 0.6),
-    ]
+    assert [(dict(t.point), t.score) for t in trials] == [({"lr": 0.1}, pytest.approx(0.65)), ({"lr": 0.2}, 0.6)]
     study = learning()
     said = "4 of 5 finished trials of runs/old/trials.csv are used as repeats of 2 points, 1 not in this space"
     assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
@@ -56,19 +49,17 @@ def two_sweeps():
 
 def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys):
     study = learning(space=two_sweeps(), imports=["sweeps", "old"], fill={"drop": 0.1})
-    said = (
-        "2 of 3 finished trials of runs/sweeps/trials.csv are used, 1 not in this space, 2 completed by "
-        "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are used, 1 completed by "
-        "study.imports_fill; together they are repeats of 3 points"
-    )
+    said = "2 of 3 finished trials of runs/sweeps/trials.csv are used, 1 not in this space, 2 completed by "
+    said += "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are used, 1 completed by "
+    said += "study.imports_fill; together they are repeats of 3 points"
     assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
     # The two of one point count with their mean, whichever study they are of.
     names, *rows = [line.split(",") for line in (study.folder / "imports.csv").read_text().splitlines()]
     assert names == ["state", "score", "lr", "drop"]
     expected = [(pytest.approx(0.8), "0.1", "0.1"), (0.5, "0.2", "0.1"), (0.6, "0.1", "0.2")]
     assert [(float(score), lr, drop) for _, score, lr, drop in rows] == expected
-    code, out, _ = command(capsys, "search", "--replay", "new", "track=none", "dispatch=local")
-    assert (code, "all 1 trials are the same as" in out) == (0, True)
+    said = prints(capsys, "search", "--replay", "new", "track=none", "dispatch=local")
+    assert "all 1 trials are the same as" in said
 
 
 @pytest.mark.parametrize(("names", "fill", "says"), [

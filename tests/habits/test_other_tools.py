@@ -65,20 +65,8 @@ def test_what_no_space_has_is_refused(given, says):
 ])  # fmt: skip
 def test_a_parameter_in_yaml_or_on_the_command_line_is_a_dimension(typed, read):
     composed = compose_config("search", ["space=none", f"space.training.lr={typed}"])["space"]
-    assert (
-        as_meant(composed) == as_meant(parse_yaml(f"training: {{lr: {typed}}}", "space")) == {"training": {"lr": read}}
-    )
-
-
-NESTED = {
-    "optimizer": {
-        "parameters": {
-            "learning_rate": {"values": [0.01, 0.001]},
-            "momentum": {"value": 0.9},
-            "schedule": {"parameters": {"warmup": {"min": 0.0, "max": 0.5}}},
-        }
-    }
-}
+    written = parse_yaml(f"training: {{lr: {typed}}}", "space")
+    assert as_meant(composed) == as_meant(written) == {"training": {"lr": read}}
 
 
 def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
@@ -87,16 +75,22 @@ def test_the_groups_of_a_nested_sweep_are_groups_of_the_configuration():
         assert (optimizer.keys(), optimizer["momentum"]) == ({"learning_rate", "momentum", "schedule"}, 0.9)
         return optimizer["learning_rate"] + optimizer["schedule"]["warmup"]
 
-    assert found(train, space=NESTED).trials["state"].tolist() == ["complete"] * 4
-    assert as_meant(NESTED)["optimizer"].keys() == {"learning_rate", "momentum", "schedule"}
+    schedule = {"parameters": {"warmup": {"min": 0.0, "max": 0.5}}}
+    optimizer = {"learning_rate": {"values": [0.01, 0.001]}, "momentum": {"value": 0.9}, "schedule": schedule}
+    nested = {"optimizer": {"parameters": optimizer}}
+    assert found(train, space=nested).trials["state"].tolist() == ["complete"] * 4
+    assert as_meant(nested)["optimizer"].keys() == {"learning_rate", "momentum", "schedule"}
     # A group that the configuration calls so stays one.
     own = {"net": {"parameters": {"lr": {"values": [1, 2]}}}}
     assert as_meant(own, {"net": {"parameters": {"lr": 1}}}) == own
 
 
 def test_a_whole_sweep_names_its_part():
-    metric = {"name": "loss", "goal": "minimize"}
-    sweep = {"method": "bayes", "metric": metric, "parameters": {"lr": {"values": [1, 2]}}}
+    sweep = {
+        "method": "bayes",
+        "metric": {"name": "loss", "goal": "minimize"},
+        "parameters": {"lr": {"values": [1, 2]}},
+    }
     with pytest.raises(hpo.HpoError, match=r"given the whole sweep; give space=sweep\['parameters'\]"):
         found(lambda config: 1.0, space=sweep)
     assert set(found(lambda config: config["lr"], space=sweep["parameters"]).trials["lr"]) == {1, 2}

@@ -8,6 +8,8 @@ import pytest
 from hpo.files import copy_tree, entries
 from hpo.workers.dispatch.process.task_process import Snapshots
 
+LINKS = {"latest": "step_3", "newest": "latest", "whole": "step_3/f", "to_nothing": "nowhere", "itself": "itself"}
+
 
 @pytest.fixture
 def state(tmp_path):
@@ -20,9 +22,6 @@ def state(tmp_path):
     for name, target in (LINKS | {"whole": str(folder / "step_3" / "f")}).items():
         (folder / name).symlink_to(target)
     return folder
-
-
-LINKS = {"latest": "step_3", "newest": "latest", "whole": "step_3/f", "to_nothing": "nowhere", "itself": "itself"}
 
 
 def links_in(folder):

@@ -11,9 +11,8 @@ STATUS = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
+def repository(tmp_path):
     """Make a repository with one file, on which git has to run a filter before it knows whether it changed."""
-    monkeypatch.chdir(tmp_path)
     run_git("init", "-q", ".")
     Path("file.txt").write_text("x\n")
     Path(".gitattributes").write_text("*.txt filter=evil\n")
@@ -57,5 +56,4 @@ def test_a_filter_that_cannot_be_overridden_is_not_asked(repository):
 
 def test_outside_of_a_repository_there_is_no_answer(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.chdir(tmp_path)
     assert git("rev-parse", "HEAD") is None

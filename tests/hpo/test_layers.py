@@ -18,12 +18,10 @@ ONLY_IN = {
     "torch": ("model", "hpo/engine/strategies/optuna_study.py", "hpo/integrations/transformers.py", LIGHTNING),
     "ray": ("hpo/workers/dispatch", "hpo/integrations/ray_tune.py"),
     "mlflow": ("hpo/track", "hpo/workers/training/own_lines.py"),
-    "matplotlib": ("hpo/report",),
-    "plotly": ("hpo/report",),
+    **dict.fromkeys(("matplotlib", "plotly"), ("hpo/report",)),
     "jinja2": ("hpo/report/pages",),
     "optuna": ("hpo/report", "hpo/integrations", "hpo/engine/strategies", "hpo/trials/record", "hpo/trials/space"),
-    "hydra": ("hpo/config/composing",),
-    "omegaconf": ("hpo/config/composing",),
+    **dict.fromkeys(("hydra", "omegaconf"), ("hpo/config/composing",)),
 }
 SOURCES = sorted(p for package in ("hpo", "model") for p in (REPOSITORY / package).rglob("*.py"))
 

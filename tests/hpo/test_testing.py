@@ -51,10 +51,6 @@ def write(text=OWN):
     Path("mine.py").write_text(text)
 
 
-def settings(**more):
-    return {"name": "mine:Nearest"} | more
-
-
 def searched(trials, strategy="mine:Nearest"):
     return found(lambda config: config["x"], space={"x": (0, 100)}, trials=trials, name="own", strategy=strategy)
 
@@ -69,7 +65,7 @@ def not_imported_yet():
 @pytest.mark.slow
 def test_an_own_strategy_keeps_the_promises_on_every_space():
     write()
-    check_strategy(settings(at_once=2))
+    check_strategy({"name": "mine:Nearest", "at_once": 2})
     check_strategy(sys.modules["mine"].Nearest, {"ordered": SPACES["ordered"]})
 
 
@@ -88,7 +84,7 @@ def test_an_installed_package_offers_one_by_its_name(monkeypatch, tmp_path):
 def test_a_broken_promise_is_said_in_one_line(says):
     write(OWN.replace(*BROKEN[says]))
     with pytest.raises((AssertionError, StudyError), match=says):
-        check_strategy(settings(), {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
+        check_strategy({"name": "mine:Nearest"}, {"ordered": SPACES["ordered"], "one point": SPACES["one point"]})
 
 
 @pytest.mark.slow
