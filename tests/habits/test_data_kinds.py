@@ -1,4 +1,4 @@
-"""Habits of people with their own data: a kind and a path, and the rest is that kind's own."""
+"""Habits of people with their own data: a kind and a path, and the rest is that kind's own; CSV with any header."""
 
 from pathlib import Path
 
@@ -18,6 +18,12 @@ FILES = {
 }
 PAIRS = "data=translation data.path=pairs.tsv"
 ALIGNED = "data.path=train data.source_ending=.de data.target_ending=.en"
+REVIEWS = [(f"a {w} film number {i}", label) for i in range(20) for w, label in (("warm", "good"), ("dull", "bad"))]
+ROWS = "".join(f"{text},{label}\n" for text, label in REVIEWS)
+HEADED = "review,sentiment\n" + ROWS
+TAKEN = "data.path: the first line ('review,sentiment') is read as a header; "
+TAKEN += "if this line is an example, set data.header=false"
+INDEXED = ",review,sentiment\n" + "".join(f"{i},{row}" for i, row in enumerate(ROWS.splitlines(True)))
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +32,7 @@ def files():
         Path(name).write_text(content)
 
 
-def prepared(*overrides):
+def chosen_for(*overrides):
     study = composed(*overrides)
     section = study.config.study
     return study.config.objective_config.get("model", {}).get("shape"), section.metric, section.direction
@@ -46,7 +52,7 @@ def prepared(*overrides):
     (f"{PAIRS} study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
 ])  # fmt: skip
 def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(words, expected):
-    assert prepared(*words.split()) == expected
+    assert chosen_for(*words.split()) == expected
 
 
 @pytest.mark.parametrize(("words", "says"), [
@@ -57,3 +63,40 @@ def test_one_of_two_aligned_files_is_answered_with_what_to_type(capsys, words, s
     typed = ("data=translation", "data.path=train", *words, "dispatch=local", "track=none")
     assert says in refused(capsys, "search", *typed)
     assert not Path("runs").exists()
+
+
+def prepared(content, *overrides, **files):
+    for name, text in {"reviews": content, **files}.items():
+        Path(f"{name}.csv").write_text(text)
+    given = [] if files else ["data.path=reviews.csv"]
+    return composed("data=text_classification", *given, "track=none", "split.stratify=false", *overrides)
+
+
+def test_a_first_line_whose_values_occur_nowhere_else_is_a_header_and_said_so():
+    study = prepared(HEADED)
+    assert study.examples.digests == prepared(ROWS).examples.digests
+    assert (study.examples.size, set(study.examples.labels), study.own.notes) == (40, {"good", "bad"}, (TAKEN,))
+
+
+def test_labels_may_be_first():
+    study = prepared("Category,Message\n" + "".join(f"{label},{text}\n" for text, label in REVIEWS))
+    assert study.examples.digests == prepared(ROWS).examples.digests
+    assert "('Category,Message') is read as a header, and the column 'Category' as the labels; " in study.own.notes[0]
+
+
+@pytest.mark.parametrize(("content", "overrides", "size"), [
+    (INDEXED, ("data.text_column=1", "data.label_column=2"), 40), ("review,label\n" + ROWS, (), 40),
+    ("review,stars\n" + "".join(f"text {i},{i}\n" for i in range(4)), (), 4),
+    ("a film of its own,good\n" + ROWS, (), 41), ("".join(f"text {letter},{letter}\n" for letter in "abcdef"), (), 6),
+    (HEADED, ("data.header=false",), 41),
+], ids=["an index", "one known name", "numbers", "a new text", "labels never recur", "no"])  # fmt: skip
+def test_a_header_in_any_words_is_no_example_and_an_example_is_no_header(content, overrides, size):
+    assert prepared(content, *overrides).examples.size == size
+
+
+def test_separate_files_have_the_header_of_the_first():
+    words = ("data.train=train.csv", "data.test=test.csv")
+    headed = prepared("", *words, train=HEADED, test="review,sentiment\na new film,good\n")
+    assert headed.examples.parts == {"train": 40, "test": 1}
+    without = prepared("", *words, train=ROWS + "an odd film,rare\n", test="one,rare\nb,good\nc,good\nd,good\n")
+    assert without.examples.parts == {"train": 41, "test": 4}

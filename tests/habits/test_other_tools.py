@@ -1,15 +1,21 @@
-"""What people of W&B sweeps, NNI, SciPy and NumPy type. Optuna and Ray Tune are in `tests/hpo/integrations`."""
+"""Habits from W&B, NNI, SciPy and MLflow. More: `tests/hpo/integrations`, `tests/contracts/test_own_lines.py`."""
+
+from pathlib import Path
 
 import pytest
 from scipy import stats
 
-import hpo
+import hpo as toolkit
+from hpo.commands.given.settings import search_tree, with_settings
 from hpo.config.composing.compose import compose_config
 from hpo.config.documents import parse_yaml
 from hpo.trials.space.peers import of_peer
 from hpo.trials.space.written import as_meant
+from tests.hpo.cli.commands import hpo
 from tests.hpo.commands.searched import found, outcome_of
 from tests.studies import refuses
+
+ADDRESS, SECRET, FILE = "http://127.0.0.1:5001", "http://me:secret@127.0.0.1:5001", "sqlite:///mlflow.db"
 
 
 def nni(kind, value):
@@ -55,7 +61,7 @@ def test_a_parameter_of_another_tool_is_a_dimension(given, read):
     ({1, 2}, r"must be a dimension, given .*\(a .*set.*\); give hpo.log"),
 ])  # fmt: skip
 def test_what_no_space_has_is_refused(given, says):
-    refuses(hpo.HpoError, f"^space.net.lr: {says}", found, lambda config: 1.0, space={"net": {"lr": given}})
+    refuses(toolkit.HpoError, f"^space.net.lr: {says}", found, lambda config: 1.0, space={"net": {"lr": given}})
 
 
 @pytest.mark.parametrize(("typed", "read"), [
@@ -91,7 +97,7 @@ def test_a_whole_sweep_names_its_part():
         "metric": {"name": "loss", "goal": "minimize"},
         "parameters": {"lr": {"values": [1, 2]}},
     }
-    with pytest.raises(hpo.HpoError, match=r"given the whole sweep; give space=sweep\['parameters'\]"):
+    with pytest.raises(toolkit.HpoError, match=r"given the whole sweep; give space=sweep\['parameters'\]"):
         found(lambda config: 1.0, space=sweep)
     assert set(found(lambda config: config["lr"], space=sweep["parameters"]).trials["lr"]) == {1, 2}
 
@@ -105,3 +111,44 @@ def test_groups_of_metrics_are_one_metric_each():
     assert study.best.score == study.best.config["lr"] == study.trials["score"].min()
     assert outcome_of(study).metrics["val/top/5"] == 1
     assert "val/loss" in (study.folder / "report.md").read_text()
+
+
+def sections(*overrides):
+    settings = dict(override.split("=") for override in overrides)
+    tree = search_tree("a:f(config)", {"x": [1, 2]}, {"x": 1}, "random")
+    named = with_settings(tree, {"study.name": "a", "study.metric": "score", "study.direction": "maximize"} | settings)
+    return [toolkit.compose(*overrides)["track"], named["track"]]
+
+
+@pytest.mark.parametrize(("address", "overrides", "uri", "experiment"), [
+    (ADDRESS, (), ADDRESS, "theirs"), (ADDRESS, (f"track.uri={FILE}", "track.experiment=mine"), FILE, "mine"),
+    (SECRET, (), "${oc.env:MLFLOW_TRACKING_URI}", "theirs"), (None, (), FILE, "hpo"),
+], ids=["variables", "keys of the study", "a password", "neither"])  # fmt: skip
+def test_mlflows_own_variables_are_followed_and_the_studys_keys_win(monkeypatch, address, overrides, uri, experiment):
+    if address:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    rest = {"patience": 60, "own_lines": None, "artifacts": False}
+    assert sections(*overrides) == [{"name": "mlflow", "uri": uri, "experiment": experiment} | rest] * 2
+    assert [track["name"] for track in sections("track=none")] == ["none"] * 2
+
+
+def test_the_page_that_opens_is_that_of_the_variable(capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", ADDRESS)
+    said, page = f"MLflow: {ADDRESS} (MLFLOW_TRACKING_URI)\n", "/#/experiments?workflowType=machine_learning\n"
+    assert hpo(capsys, "ui", "--no-browser") == (0, ADDRESS + page, said)
+    assert hpo(capsys, "ui", "--no-browser", "--uri", "http://127.0.0.1:7") == (0, "http://127.0.0.1:7" + page, "")
+
+
+@pytest.mark.nightly
+def test_a_study_continues_with_the_settings_of_its_start_whatever_the_variables_are_later(monkeypatch, capsys):
+    Path("shown.py").write_text("def train(config):\n    return config['lr']\n")
+    typed = ("search", "objective=shown:train(config)", "+lr=0.1", "space.lr=[0.1,0.2,0.3]", "dispatch=local")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///theirs.db")
+    assert hpo(capsys, *typed, "study.trials=1")[0] == 0
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
+    _, out, err = hpo(capsys, *typed, "study.trials=2")
+    begun = "track.uri=sqlite:///theirs.db, track.experiment=hpo"
+    assert f"study 'train' continues with the MLflow settings of its start: {begun}" in out + err
+    assert not Path("mlflow.db").exists()

@@ -48,6 +48,11 @@ CONSTANTS = {
 }
 CYCLIC = {"itself": None}
 CYCLIC["itself"] = CYCLIC
+# The names of sections, of what the toolkit's own objectives have, and of a dimension's fields.
+WORDS = (
+    *("training", "split", "strategy", "objective", "space", "report", "track", "dispatch", "study", "data", "model"),
+    *("default", "when", "low", "values", "first", "require", "choices", "objective_config", "seed", "config", "notes"),
+)
 
 
 @pytest.mark.slow
@@ -123,13 +128,6 @@ def test_a_default_that_is_a_text_of_a_number_is_tried_first_as_the_number(space
 
     found(train, space=space, config=config, trials=1)
     assert noted() == [first]
-
-
-# The names of sections, of what the toolkit's own objectives have, and of a dimension's fields.
-WORDS = (
-    *("training", "split", "strategy", "objective", "space", "report", "track", "dispatch", "study", "data", "model"),
-    *("default", "when", "low", "values", "first", "require", "choices", "objective_config", "seed", "config", "notes"),
-)
 
 
 @pytest.mark.slow

@@ -46,9 +46,7 @@ def test_each_library_stays_in_its_folders():
 
 def test_what_catches_every_error_or_is_not_checked_says_why():
     """Ruff wants a code of each; here the reason: in the line, or of an `except` in the one below."""
-    bare = re.compile(
-        r"# (type: ignore\[[\w-]+\]|noqa: (BLE|S)\d+)$|except (Base)?Exception( as \w+)?:\n *[^# ]", re.MULTILINE
-    )
+    bare = re.compile(r"(?m)# (type: ignore\[[\w-]+\]|noqa: (BLE|S)\d+)$|except (Base)?Exception( as \w+)?:\n *[^# ]")
     assert [(path, match[0]) for path in SOURCES for match in bare.finditer(path.read_text())] == []
 
 

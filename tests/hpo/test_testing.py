@@ -31,6 +31,7 @@ class Nearest:
         rng = generator(self.seed, known, pending)
         return draw_untried(self.space, rng, known.tried(pending), self.settings.at_once)
 """
+LATE = "self.seed if len(known) + len(pending) < 9 else next(drawn)"
 BROKEN = {
     "proposes .* and then": ("generator(self.seed, known, pending)", "generator(next(drawn), known, pending)"),
     "proposes a point twice": ("known.tried(pending)", "set()"),
@@ -39,10 +40,7 @@ BROKEN = {
     "again, while [1-9]|a point is tried twice": ("known.tried(pending)", "known.tried([])"),
     "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
-    "ordered: after a crash, [2-6] workers make other trials": (
-        "generator(self.seed, known, pending)",
-        "generator(self.seed if len(known) + len(pending) < 9 else next(drawn), known, pending)",
-    ),
+    "ordered: after a crash, [2-6] workers make other trials": ("self.seed", LATE),
     "the strategy ends after": ("return draw", "return [] if len(known) > 2 else draw"),
 }
 

@@ -38,8 +38,7 @@ def tree(space=SEARCHED, *, says=True, min_count=1, references=None, strategy="r
 
 LR = {"toy": {"lr": [0.1, 0.2]}}
 POINTS = [{"lr": 0.1, "min_count": count, "says": True} for count in (1, 4)]
-SCALES = [{"toy.min_count": 1}, {"toy.min_count": 400}]
-OF_SCALES = tree(LR, scales=SCALES, strategy="grid")
+OF_SCALES = tree(LR, scales=[{"toy.min_count": 1}, {"toy.min_count": 400}], strategy="grid")
 
 
 @pytest.mark.parametrize(("config", "command", "words"), [

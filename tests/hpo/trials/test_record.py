@@ -95,26 +95,22 @@ def test_what_sqlite_itself_finds_wrong_with_a_file_is_its_damage(tmp_path):
 def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, file, options):
     url = sqlite_url(tmp_path / file) + options
     for name in ("one", "two"):
-        record = create_record(stored(url, name))
-        record.note("id", name)
-        record.close()
-    record = continue_record(stored(url))
-    assert record.read_note("id") == "one"
-    record.close()
+        with closing(create_record(stored(url, name))) as record:
+            record.note("id", name)
+    with closing(continue_record(stored(url))) as record:
+        assert record.read_note("id") == "one"
     assert [path.name for path in tmp_path.iterdir()] == [file]
 
 
 def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does(tmp_path):
     """In a storage of several studies, where a folder cannot tell."""
     url = sqlite_url(tmp_path / "team.db")
-    record = create_record(stored(url))
-    record.note(FIRST, [])
-    record.close()
-    record = create_record(stored(url))
-    assert record.read_note(FIRST) is None
-    record.note(FIRST, [])
-    record.note(LAST, "its own")
-    record.close()
+    with closing(create_record(stored(url))) as record:
+        record.note(FIRST, [])
+    with closing(create_record(stored(url))) as record:
+        assert record.read_note(FIRST) is None
+        record.note(FIRST, [])
+        record.note(LAST, "its own")
     optuna.create_study(storage=url, study_name="somebody's")
     for name in ("one", "somebody's"):
         refuses(StudyError, "holds a study", create_record, stored(url, name))
@@ -122,9 +118,8 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
 
 @pytest.mark.slow
 def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_another_form_too(tmp_path, monkeypatch):
-    record = make(tmp_path)
-    record.add_outcome(record.open_trial(0, Proposal(POINT)).number, 0, Outcome({"score": 1 / 7}))
-    record.close()
+    with closing(make(tmp_path)) as record:
+        record.add_outcome(record.open_trial(0, Proposal(POINT)).number, 0, Outcome({"score": 1 / 7}))
     (tmp_path / "copy").mkdir()
     monkeypatch.setattr("hpo.trials.record.storage.rename_study", lambda *_: False)
     copy_renamed(tmp_path / "study.db", tmp_path / "copy/study.db", "s", "named")
