@@ -80,13 +80,9 @@ def tenth_of(node_id):
 def _keep_one_tenth(config, items):
     """Deselect the files of the other tenths. A file is never split, because its cases share fixtures."""
     tenth = config.getoption("--tenth")
-    if tenth is None:
-        return
-    kept, others = [], []
-    for item in items:
-        (kept if tenth_of(item.nodeid) == tenth else others).append(item)
-    items[:] = kept
-    config.hook.pytest_deselected(items=others)
+    if tenth is not None:
+        config.hook.pytest_deselected(items=[item for item in items if tenth_of(item.nodeid) != tenth])
+        items[:] = [item for item in items if tenth_of(item.nodeid) == tenth]
 
 
 def _keep_one_tier(item):
@@ -125,8 +121,7 @@ def no_way_out():
     """Fail the test that tried to leave this machine, itself or by a process that it started."""
     NETWORK_LOG.unlink(missing_ok=True)
     yield
-    tried = NETWORK_LOG.read_text().splitlines() if NETWORK_LOG.exists() else []
-    assert tried == []
+    assert not NETWORK_LOG.exists() or NETWORK_LOG.read_text().splitlines() == []
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Builds and runs small studies of the toy objective, for tests."""
 
 import csv
-import functools
 import os
 from copy import deepcopy
 from dataclasses import replace
@@ -27,43 +26,32 @@ from hpo.workers.dispatch.local import LocalDispatcher
 REPOSITORY = Path(__file__).parents[1]
 
 ORDERED = {"toy": {"layers": [1, 2, 3, 4, 5], "width": [8, 16, 32, 64], "lr": [0.001, 0.01, 0.1]}}
-SPACES = {
-    "all ordered": ORDERED,
-    "all unordered": {"toy": {"nonlinearity": {"choices": ["relu", "gelu", "tanh"]}, "layers": {"choices": [4, 1, 9]}}},
-    "mixed": {"toy": {**ORDERED["toy"], "nonlinearity": {"choices": ["relu", "gelu", "tanh"]}}},
+NONLINEARITY = {"nonlinearity": {"choices": ["relu", "gelu", "tanh"]}}
+TOY_SPACES = {
+    "all ordered": ORDERED["toy"],
+    "all unordered": NONLINEARITY | {"layers": {"choices": [4, 1, 9]}},
+    "mixed": ORDERED["toy"] | NONLINEARITY,
     "continuous": {
-        "toy": {
-            "lr": {"low": 1e-5, "high": 1.0, "log": True},
-            "momentum": {"low": 0.0, "high": 0.99},
-            "width": {"low": 4, "high": 64, "integer": True, "log": True},
-        }
+        **{"lr": {"low": 1e-5, "high": 1.0, "log": True}, "momentum": {"low": 0.0, "high": 0.99}},
+        "width": {"low": 4, "high": 64, "integer": True, "log": True},
     },
     "conditional": {
-        "toy": {
-            "nonlinearity": {"choices": ["relu", "tanh"]},
-            "layers": {"values": [1, 2, 3, 4], "when": {"toy.nonlinearity": ["relu"]}},
-            "width": {"values": [8, 16, 32], "when": {"toy.layers": [3, 4]}},
-        }
+        "nonlinearity": {"choices": ["relu", "tanh"]},
+        "layers": {"values": [1, 2, 3, 4], "when": {"toy.nonlinearity": ["relu"]}},
+        "width": {"values": [8, 16, 32], "when": {"toy.layers": [3, 4]}},
     },
     "structured": {
-        "toy": {
-            "layers": {"choices": [[64, 32], [128]]},
-            "nonlinearity": {"choices": [{"name": "relu"}, "tanh", None]},
-            "width": {"values": [8, 16, 32], "when": {"toy.nonlinearity": [{"name": "relu"}]}},
-        }
+        **{"layers": {"choices": [[64, 32], [128]]}, "nonlinearity": {"choices": [{"name": "relu"}, "tanh", None]}},
+        "width": {"values": [8, 16, 32], "when": {"toy.nonlinearity": [{"name": "relu"}]}},
     },
-    "one point": {"toy": {"layers": [3]}},
+    "one point": {"layers": [3]},
 }
+SPACES = {name: {"toy": space} for name, space in TOY_SPACES.items()}
 
 
 def shipped(name, group="strategy"):
     """Return the settings of a file in conf/."""
-    return yaml.safe_load(_shipped(f"{group}/{name}.yaml"))
-
-
-@functools.cache
-def _shipped(path):
-    return (REPOSITORY / "conf" / path).read_text()
+    return yaml.safe_load((REPOSITORY / "conf" / group / f"{name}.yaml").read_text())
 
 
 # In small, where a round is large.
@@ -107,20 +95,13 @@ def dispatch_section(name="ray", **changes):
 def toy_config(strategy="random", space=None, trials=12, objective="toys:score", **changes):
     """Return a whole study configuration of the toy objective as a plain tree; of a ladder with three scales."""
     scales = [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)] if "ladder" in strategy else None
+    study = {"name": "toy", "trials": trials, "metric": "score", "direction": "maximize", "scales": scales}
     return {
         **deepcopy(CONFIG),
         "objective": objective,
         "space": space or ORDERED,
         "strategy": STRATEGIES[strategy] if isinstance(strategy, str) else strategy,
-        "study": shipped("default", "study")
-        | {
-            "name": "toy",
-            "trials": trials,
-            "metric": "score",
-            "direction": "maximize",
-            "finalist_repeats": 2,
-            "scales": scales,
-        },
+        "study": shipped("default", "study") | study | {"finalist_repeats": 2},
         "split": shipped("default", "split"),
         "dispatch": dispatch_section("local").model_dump(),
         "track": {"name": "none", "uri": "sqlite:///mlflow.db", "experiment": "tests"},

@@ -10,19 +10,16 @@ from pathlib import Path
 import toy_words
 from mlflow import MlflowClient
 
-from hpo.config.study_config import config_from_dict
 from hpo.report.write import write_report
 from hpo.session.session import run_study
-from hpo.study.files.folder import StudyFolder
 from hpo.study.opening import open_study, read_study
-from hpo.study.preparing.preparation import prepare_study
 from hpo.study.results.run import StudyRun
 from hpo.track.make import make_tracker
 from hpo.track.names import metric_names
 from hpo.track.projection import close_in_tracker, dropped_trials, open_in_tracker
 from hpo.track.store import absolute_uri
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests.studies import REPOSITORY, toy_config
+from tests.studies import REPOSITORY, prepared, toy_config
 
 
 @functools.cache
@@ -44,8 +41,7 @@ def tracked_study(folder, trials=6, uri=None, strategy="evolutionary", experimen
     """Return a study of the toy objective in a folder that has a store."""
     track = {"name": "mlflow", "uri": uri or f"sqlite:///{folder}/mlflow.db"}
     track |= {"experiment": experiment, "patience": patience}
-    config = config_from_dict(toy_config(strategy, trials=trials, track=track, **changes))
-    return replace(prepare_study(config), folder=StudyFolder(folder / "study"))
+    return prepared(folder / "study", toy_config(strategy, trials=trials, track=track, **changes))
 
 
 def front_study(folder, trials=12, limit=4.0, **changes):
@@ -62,14 +58,13 @@ def words_study(folder, trials, uri=None, name="reviews", **changes):
     del tree["toy"]
     tree |= toy_words.CONFIG | changes
     tree["study"] |= {"name": name, "metric": "accuracy"}
-    return replace(prepare_study(config_from_dict(tree)), folder=StudyFolder(folder / name))
+    return prepared(folder / name, tree)
 
 
 def run(study, dispatcher=None, has_figures=False):
     """Run a study in this process, with its tracker, and return the result."""
     study = replace(study, config=study.config.with_report({"figures": has_figures}))
-    record = open_study(study)
-    tracker = make_tracker(study)
+    record, tracker = open_study(study), make_tracker(study)
     try:
         return run_study(study, record, dispatcher or LocalDispatcher(str(REPOSITORY)), tracker)
     finally:
@@ -78,8 +73,7 @@ def run(study, dispatcher=None, has_figures=False):
 
 def synchronise(study):
     """Send a study again, as `hpo sync` does."""
-    record = read_study(study)
-    tracker = make_tracker(study)
+    record, tracker = read_study(study), make_tracker(study)
     study_run = StudyRun.of(study, record)
     open_in_tracker(study, study_run, tracker)
     close_in_tracker(study, study_run, tracker, write_report(study, study_run, has_page=False))
@@ -126,12 +120,9 @@ def assert_shows_the_record(study, uri=None, status="FINISHED"):
 
 
 def _curves(child, uri):
-    client, curves = MlflowClient(absolute_uri(uri)), {}
-    for key in child.data.metrics:
-        if "/" in key and "/final_" not in key:
-            history = client.get_metric_history(child.info.run_id, key)
-            curves[key] = sorted((point.step, point.value) for point in history)
-    return {key: values for key, values in curves.items() if values}
+    client, keys = MlflowClient(absolute_uri(uri)), [key for key in child.data.metrics if "/" in key]
+    found = {key: client.get_metric_history(child.info.run_id, key) for key in keys if "/final_" not in key}
+    return {key: sorted((each.step, each.value) for each in history) for key, history in found.items() if history}
 
 
 def _recorded_curves(trial, layout):

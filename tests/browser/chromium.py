@@ -7,9 +7,7 @@ import subprocess
 import sys
 import time
 
-BINARY = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
+BINARY = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # Keeps what a page complains of, to be run before its own scripts.
 FAULTS = (
     "window.faults = []; addEventListener('error', event => faults.push(event.message));"
@@ -39,12 +37,9 @@ class Chromium:
         flags += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-background-networking"]
         flags += ["--no-sandbox"] if os.geteuid() == 0 else []
         flags += [f"--user-data-dir={folder}", f"--window-size={width},{height}", "about:blank"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _EXEC, str(to_read), str(to_write), str(BINARY), *flags],
-            pass_fds=(to_read, to_write),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        command = [sys.executable, "-c", _EXEC, str(to_read), str(to_write), str(BINARY), *flags]
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), **silent)
         os.close(to_read)
         os.close(to_write)
         self._buffer, self._count, self._session = b"", 0, None

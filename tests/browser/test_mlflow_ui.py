@@ -13,15 +13,12 @@ from hpo.study.files.folder import StudyFolder
 from tests.browser.chromium import BINARY, Chromium
 from tests.faults.driver import start
 from tests.faults.mlflow_server import free_port
-from tests.hpo.cli.commands import hpo
+from tests.hpo.cli.commands import prints
 from tests.studies import toy_config
 from tests.tracked import new_store, run, tracked_study
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BINARY is None, reason="there is no Chromium"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="there is no Chromium")]
+pytestmark += [pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 # The assistant opens by itself over the page at the first visit.
 NO_ASSISTANT = """
@@ -65,7 +62,7 @@ def place(tmp_path_factory):
 def pages(place, capsys, monkeypatch):
     monkeypatch.chdir(place[0])
     uri = f"sqlite:///{place[0]}/mlflow.db"
-    out = hpo(capsys, "ui", "--port", place[2], "--no-browser", "--uri", uri)[1]
+    out = prints(capsys, "ui", "--port", place[2], "--no-browser", "--uri", uri)
     return {what.rstrip(": "): f"http{rest}" for what, _, rest in (x.rpartition("http") for x in out.splitlines())}
 
 

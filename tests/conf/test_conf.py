@@ -8,8 +8,7 @@ from hpo.config.composing.compose import compose_config
 from hpo.config.keys import flatten
 from hpo.config.study_config import config_from_dict
 from hpo.engine.strategies import STRATEGIES
-from hpo.study.preparing.preparation import prepare_study
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, composed
 
 CONF = REPOSITORY / "conf"
 # Those of the strategies are composed below.
@@ -34,11 +33,9 @@ def test_every_file_composes(choice):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_has_a_file_that_it_accepts_with_the_default_space(name):
-    scales = (
-        ["study.scales=[{model.feed_forward_width: 64}, {model.feed_forward_width: 256}]"] if name == "ladder" else []
-    )
-    study = prepare_study(config_from_dict(compose_config("search", [f"strategy={name}", "dispatch=local", *scales])))
-    assert study.strategy.announcement
+    scales = "study.scales=[{model.feed_forward_width: 64}, {model.feed_forward_width: 256}]"
+    words = [f"strategy={name}", "dispatch=local", *([scales] if name == "ladder" else [])]
+    assert composed(*words).strategy.announcement
 
 
 def test_the_public_keys_are_there():
@@ -70,6 +67,5 @@ def test_a_space_override_replaces_a_dimension_or_changes_a_bound_alone():
 
 def test_search_and_train_share_one_tree():
     search, train = compose_config("search", ["model.num_layers=3"]), compose_config("train", ["model.num_layers=3"])
-    assert search["model"] == train["model"]
-    assert search["data"] == train["data"]
+    assert (search["model"], search["data"]) == (train["model"], train["data"])
     assert {k: v for k, v in train["training"].items() if k != "seed"} == search["training"]

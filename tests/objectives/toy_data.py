@@ -49,11 +49,5 @@ def noisy_continued(task):
 
 def describe_data(config):
     """Return what there is to split."""
-    labels = [i % 3 for i in range(90)]
-    return {
-        "name": "toy",
-        "source": "made up",
-        "size": 90,
-        "labels": labels,
-        "digests": [f"{i:04x}" for i in range(90)],
-    }
+    described = {"name": "toy", "source": "made up", "size": 90, "labels": [i % 3 for i in range(90)]}
+    return described | {"digests": [f"{i:04x}" for i in range(90)]}

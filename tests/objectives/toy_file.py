@@ -6,17 +6,11 @@ from pathlib import Path
 
 def describe_data(config):
     path = Path(config["data"]["path"])
-    lines = path.read_text().splitlines()
-    return {
-        "name": "lines",
-        "source": "made up",
-        "size": len(lines),
-        "labels": [line.rpartition(",")[2] for line in lines],
-        "digests": [hashlib.sha256(line.encode()).hexdigest() for line in lines],
-        "files": [
-            {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
-        ],
-    }
+    lines, digest = path.read_text().splitlines(), hashlib.sha256(path.read_bytes()).hexdigest()
+    described = {"name": "lines", "source": "made up", "size": len(lines)}
+    described |= {"labels": [line.rpartition(",")[2] for line in lines]}
+    described |= {"digests": [hashlib.sha256(line.encode()).hexdigest() for line in lines]}
+    return described | {"files": [{"path": str(path), "sha256": digest, "bytes": path.stat().st_size}]}
 
 
 def describe_method(config):

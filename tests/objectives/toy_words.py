@@ -26,13 +26,8 @@ def examples():
 
 def describe_data(config):
     texts, labels = zip(*examples(), strict=True)
-    return {
-        "name": "made-up reviews",
-        "source": "tests/words.py",
-        "size": len(texts),
-        "labels": list(labels),
-        "digests": [f"{number:04x}" for number in range(len(texts))],
-    }
+    described = {"name": "made-up reviews", "source": "tests/words.py", "size": len(texts), "labels": list(labels)}
+    return described | {"digests": [f"{number:04x}" for number in range(len(texts))]}
 
 
 def run_fold(task):

@@ -174,10 +174,8 @@ def test_a_folder_of_something_else_is_left_as_it_is(name, text, says):
 
 
 def test_a_study_whose_unit_differs_between_its_trials_is_not_compared():
-    method = {
-        "metrics": {"loss": "", "bits": ""},
-        "counted_in": {"loss": {"unit": "tokens", "depends_on": {"count": 1}}},
-    }
+    units = {"loss": {"unit": "tokens", "depends_on": {"count": 1}}}
+    method = {"metrics": {"loss": "", "bits": ""}, "counted_in": units}
     train = hpo.objective(describe_method=lambda _: method)(lambda config: config["lr"])
     for name in "ab":
         study = found(train, name=name, config={"count": 1}, trials=1, metric="loss", direction="minimize")

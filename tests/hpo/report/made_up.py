@@ -10,25 +10,12 @@ from hpo.report.transfer import ScaleResults
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
-from tests.studies import report_again, run_toy
+from tests.studies import SPACES, report_again, run_toy
 
-SPACE = space_from_dict(
-    {
-        "lr": {"low": 1e-5, "high": 1.0, "log": True},
-        "layers": [1, 2, 3, 4],
-        "optimizer": {"choices": ["adamw", "sgd"]},
-        "momentum": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}},
-    }
-)
-# Of the toy objective.
-TOY_SPACE = {
-    "toy": {
-        "layers": [1, 2, 3, 4, 5],
-        "width": [8, 16, 32, 64],
-        "lr": {"low": 1e-4, "high": 1e-1, "log": True},
-        "nonlinearity": {"choices": ["relu", "gelu", "tanh"]},
-    }
-}
+LR = {"low": 1e-5, "high": 1.0, "log": True}
+KEYS = {"lr": LR, "layers": [1, 2, 3, 4], "optimizer": {"choices": ["adamw", "sgd"]}}
+SPACE = space_from_dict(KEYS | {"momentum": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}}})
+TOY_SPACE = {"toy": SPACES["mixed"]["toy"] | {"lr": {"low": 1e-4, "high": 1e-1, "log": True}}}
 
 
 def point(number):
@@ -91,11 +78,10 @@ COSTS = (1.0, 4.0, 16.0, 64.0)
 def climbed(factor, counts=(24, 12, 8, 6), seed=0, exponent=0.1, direction="minimize"):
     """Return what figures are drawn from: the best rate moves by a factor with each doubling of cost."""
     rng, goal, trials = random.Random(seed), Goal({"score": direction}, target=len(counts)), []
-    space = {"lr": {"low": 1e-5, "high": 1.0, "log": True}, "dropout": {"low": 0.0, "high": 0.5}}
+    space = {"lr": LR, "dropout": {"low": 0.0, "high": 0.5}}
     space |= {"layers": [1, 2, 3, 4], "act": {"choices": ["gelu", "relu"]}}
     space |= {"study": {"scale": {"values": list(range(1, len(counts) + 1)), "default": 1}}}
-    for scale, count in enumerate(counts, start=1):
-        cost = COSTS[scale - 1]
+    for scale, (count, cost) in enumerate(zip(counts, COSTS, strict=False), start=1):
         best = 0.01 * factor ** math.log2(cost)
         for place in range(count):
             # The first one is the best there is.

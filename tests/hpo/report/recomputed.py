@@ -17,20 +17,15 @@ def of_trials(trials):
     keys = [column for column in trials if column.startswith("toy.") and trials[column].dtype.kind in "if"]
     sizes = trials.num_parameters.dropna().sort_values().tolist()
     return {
-        "counts.budget": 26,
-        "counts.tasks_per_trial": sum(column.startswith("fold_") for column in trials),
-        "counts.proposed": len(trials),
-        "counts.complete": len(complete),
-        "counts.failed": len(failed),
+        **{"counts.budget": 26, "counts.tasks_per_trial": sum(column.startswith("fold_") for column in trials)},
+        **{"counts.proposed": len(trials), "counts.complete": len(complete), "counts.failed": len(failed)},
         **dict.fromkeys(("counts.stopped", "counts.tasks_saved", "counts.running", "imported"), 0),
         **{f"counts.failures.{reason}": count for reason, count in reasons.items()},
-        "num_parameters.smallest": sizes[0],
+        **{"num_parameters.smallest": sizes[0], "num_parameters.largest": sizes[-1]},
         "num_parameters.median": sizes[(len(sizes) - 1) // 2],
-        "num_parameters.largest": sizes[-1],
         **{f"top[{k}].{name}": value for name in ("number", "score") for k, value in enumerate(top[name])},
         **{f"top[{k}].point.{key}": value for key in keys for k, value in enumerate(top[key])},
-        "baselines.default.number": 0,
-        "baselines.default.score": trials.score[0],
+        **{"baselines.default.score": trials.score[0], "baselines.default.number": 0},
         **{f"baselines.default.values.{name}": trials[name][0] for name in trials if name.startswith("fold_")},
         "baselines.random.this_study": True,
     }
@@ -44,12 +39,10 @@ def of_winner(trials, number):
     ends = [row["toy.width"]] if row["toy.width"] in (8, 64) else []
     return {
         **dict.fromkeys(("winner.number", "winner.run.trial", "curves.trial"), number),
-        "winner.round": row["round"],
         **{f"winner.point.{key}": value for key, value in point.items()},
         **{f"winner.values.fold_{k}": value for k, value in enumerate(values)},
-        "winner.score": statistics.fmean(values),
-        **{"winner.standard_deviation": statistics.stdev(values), "winner.n": len(values)},
-        "winner.num_parameters": row.num_parameters,
+        **{"winner.score": statistics.fmean(values), "winner.standard_deviation": statistics.stdev(values)},
+        **{"winner.round": row["round"], "winner.num_parameters": row.num_parameters, "winner.n": len(values)},
         **{f"at_the_end[{k}].value": value for k, value in enumerate(ends)},
     }
 

@@ -4,12 +4,17 @@ import hashlib
 import json
 import subprocess
 import sys
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from pydantic import TypeAdapter
 
+from hpo.report.sections.curves import describe_expected, expected_performance, unbiased_weights
 from hpo.report.sections.report import ReportJson, report_schema
 from hpo.report.write import write_report
 from hpo.session.session import run_study
@@ -27,7 +32,7 @@ COPIED = (
     *("study.seed", "study.budget.", "study.code.", "environment.", "fixed.", "strategy."),
     *("space[", "first[", "format", "test.", "config."),
 )
-# test_importance.py compares contributions and shares with their definition, test_expected_performance.py curves,
+# test_importance.py compares contributions and shares with their definition, the tests below curves of the best,
 # tests/hpo/study/test_expected.py what is expected with the truth; the split is that of workers/test_splits.py, and
 # fresh scores are those of test_finalists.py and test_front.py.
 ELSEWHERE = (
@@ -134,3 +139,39 @@ def test_what_was_trained_for_less_does_not_compete_for_the_best_so_far(tmp_path
     winner = report["winner"]
     assert report["best_so_far"]["trials"][-1] == {"trial": winner["number"], "score": winner["score"]}
     assert winner["amount"] == 4
+
+
+SCORES = [0.3, 0.9, 0.1, 0.7, 0.5, 0.55, 0.2, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "samples"),
+    [("biased", lambda n: product(SCORES, repeat=n)), ("unbiased", lambda n: combinations(SCORES, n))],
+)
+def test_it_is_the_mean_of_the_best_over_all_samples(estimator, samples):
+    curve = expected_performance(SCORES, "maximize", estimator)
+    assert curve["budgets"] == [1, 2, 3, 4]
+    for n, mean, spread in zip(curve["budgets"], curve["means"], curve["spreads"], strict=True):
+        best = [max(sample) for sample in samples(n)]
+        assert mean == pytest.approx(np.mean(best))
+        assert spread == pytest.approx(np.std(best))
+    mirrored = expected_performance([-score for score in SCORES], "minimize", estimator)
+    assert mirrored["means"] == pytest.approx([-mean for mean in curve["means"]])
+
+
+@pytest.mark.parametrize("n", [1, 7, 500, 5000])
+def test_ten_thousand_trials_are_no_trouble(n):
+    weights = unbiased_weights(10_000, n)
+    assert weights.sum() == pytest.approx(1.0, rel=1e-10)
+    for i in (n, (n + 10_000) // 2, 10_000):
+        exact = Fraction(comb(i - 1, n - 1), comb(10_000, n))
+        assert weights[i - 1] == pytest.approx(float(exact), rel=1e-9, abs=1e-300)
+
+
+def test_it_is_refused_where_draws_are_not_independent():
+    for strategy in ("grid", "shifting_window", "evolutionary", "tpe", "hyperband"):
+        assert "independent" in describe_expected(strategy, SCORES, "maximize", False)["missing"]
+    missing = describe_expected("random", SCORES, "maximize", True)["missing"]
+    assert "chosen trials of the study that it extends" in missing
+    assert "fewer than two" in describe_expected("random", [0.5], "maximize", False)["missing"]
+    assert set(describe_expected("random", SCORES, "maximize", False)) == {"biased", "unbiased"}

@@ -8,12 +8,6 @@ import random
 import pytest
 
 from hpo.report.figures import FIGURE_TABLE, Drawn
-from hpo.report.figures.attainment import draw_hypervolume
-from hpo.report.figures.best_so_far import draw_best_so_far
-from hpo.report.figures.front import draw_front
-from hpo.report.figures.learning_curves import draw_fold_spread, draw_learning_curves
-from hpo.report.figures.parallel_coordinates import draw_parallel_coordinates
-from hpo.report.figures.score_over_values import draw_contours, draw_slices
 from hpo.report.figures.style import WINNER
 from hpo.report.pages.html import templates
 from hpo.report.pages.picture import draw_png
@@ -24,22 +18,15 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import TaskLayout
 from tests.hpo.report.made_up import climbed, of_several, scored, subject, trial
 
+DRAW = {name: draw for name, _, _, draw in FIGURE_TABLE}
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 ONE = space_from_dict({"layers": [1, 2, 3, 4]})
-ODD = space_from_dict(
-    {
-        HOSTILE: {"choices": [True, 1, "1", None, 2.5, HOSTILE]},
-        "n": {"choices": [3, 1, 2]},
-        "single": [7],
-        "count": {"low": 1, "high": 2, "integer": True, "log": True},
-    }
-)
+ODD_KEYS = {HOSTILE: {"choices": [True, 1, "1", None, 2.5, HOSTILE]}, "n": {"choices": [3, 1, 2]}, "single": [7]}
+ODD = space_from_dict(ODD_KEYS | {"count": {"low": 1, "high": 2, "integer": True, "log": True}})
 LIMITS = (Limit(HOSTILE, 0.7), Limit("y", 0.3, is_least=True))
 SEVERAL = Goal({"score": "maximize", HOSTILE: "minimize", "x": "minimize"}, LIMITS)
 NARROW = Goal({"score": "maximize", "x": "minimize"}, (Limit("x", -1.0),))
 LIMITED = Goal({"score": "maximize"}, (Limit("y", 0.5), Limit("score", 0.95)))
-
-
 ODD_POINTS = [
     {HOSTILE: ODD.dimensions[0].values[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2}
     for k in range(30)
@@ -69,7 +56,7 @@ CASES = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)
 def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
-    for name, _, _, draw in FIGURE_TABLE:
+    for name, draw in DRAW.items():
         content = draw(CASES[case])
         if is_missing(content):
             assert content["missing"], name
@@ -86,11 +73,12 @@ def test_every_figure_is_drawn_or_says_in_one_line_why_not(case):
 
 @pytest.mark.parametrize(("case", "drawn"), [("all failed", {"timeline"}), ("nothing yet", set())])
 def test_without_a_score_the_timeline_alone_is_drawn(case, drawn):
-    assert {name for name, _, _, draw in FIGURE_TABLE if isinstance(draw(CASES[case]), Drawn)} == drawn
+    assert {name for name, draw in DRAW.items() if isinstance(draw(CASES[case]), Drawn)} == drawn
 
 
 def test_equal_looking_choices_stay_apart_and_in_their_order():
-    panel = next(axis for axis in draw_slices(CASES["odd choices"]).figure.select_xaxes() if "alert" in axis.title.text)
+    axes = DRAW["slices"](CASES["odd choices"]).figure.select_xaxes()
+    panel = next(axis for axis in axes if "alert" in axis.title.text)
     assert list(panel.categoryarray)[:5] == ["True", "1", "'1'", "None", "2.5"]
 
 
@@ -103,33 +91,33 @@ def traces(content, name):
 def test_best_so_far_is_the_best_of_the_trials_so_far_and_ends_at_the_winner(direction, best_of):
     trials = [*scored(30, direction=direction), trial(30, [None])]
     drawn = subject(trials, direction=direction)
-    by_number, by_time = traces(draw_best_so_far(drawn), "best so far")
+    by_number, by_time = traces(DRAW["best-so-far"](drawn), "best so far")
     for number, best in zip(by_number.x, by_number.y, strict=True):
         assert best == best_of(t.score for t in trials[: int(number) + 1])
     assert by_number.x[-1] == 29
     assert by_time.x[-1] == pytest.approx(3 * 29 + 2)  # when the last one ended
     assert by_number.y[-1] == by_time.y[-1] == drawn.winner.score
-    assert [star.y for star in traces(draw_best_so_far(drawn), "winner")] == [(drawn.winner.score,)] * 2
+    assert [star.y for star in traces(DRAW["best-so-far"](drawn), "winner")] == [(drawn.winner.score,)] * 2
 
 
 def test_best_so_far_follows_the_order_in_which_trials_ended_on_the_axis_of_time():
     late, early = trial(0, [0.6], seconds=50.0), trial(1, [0.7])
-    by_number, by_time = traces(draw_best_so_far(subject([late, early])), "best so far")
+    by_number, by_time = traces(DRAW["best-so-far"](subject([late, early])), "best so far")
     assert (list(by_number.y), list(by_time.y)) == ([0.6, 0.7, 0.7], [0.7, 0.7])
 
 
 def test_scores_far_out_do_not_squeeze_the_others():
-    low, _ = draw_best_so_far(subject([*scored(20), trial(20, [-1e9])])).figure.layout.yaxis.range
+    low, _ = DRAW["best-so-far"](subject([*scored(20), trial(20, [-1e9])])).figure.layout.yaxis.range
     assert 0 < low < 0.6
-    assert draw_best_so_far(subject(scored(20))).figure.layout.yaxis.range is None
-    content = draw_parallel_coordinates(subject([*scored(40), trial(40, [-1e9])]))
+    assert DRAW["best-so-far"](subject(scored(20))).figure.layout.yaxis.range is None
+    content = DRAW["parallel-coordinates"](subject([*scored(40), trial(40, [-1e9])]))
     assert content.figure.data[-1].marker.cmin > 0
     assert "1 score outside of" in content.caption
 
 
 def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
     won = trial(0, [0.9, 0.8], curve=[[0.1, 0.3, 0.9], [0.3, 0.5]])
-    content = draw_learning_curves(subject([won, trial(1, [0.5, 0.5], curve=[[0.2], [0.4]])]))
+    content = DRAW["learning-curves"](subject([won, trial(1, [0.5, 0.5], curve=[[0.2], [0.4]])]))
     (mean,) = traces(content, "winner")
     assert (list(mean.x), list(mean.y)) == ([1, 2], pytest.approx([0.2, 0.4]))
     assert [list(t.y) for t in traces(content, "winner, fold_0")] == [[0.1, 0.3, 0.9]]
@@ -139,16 +127,16 @@ def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
 
 def test_at_most_a_hundred_learning_curves_are_drawn_the_best_among_them():
     trials = [trial(k, [k * 37 % 150 / 150], curve=[[0.1, 0.2]]) for k in range(150)]
-    content = draw_learning_curves(subject(trials))
+    content = DRAW["learning-curves"](subject(trials))
     names = {t.name for t in content.figure.data}
     assert (len(names), "100 of 149" in content.caption) == (101, True)
     assert {f"trial {t.number}" for t in sorted(trials, key=lambda t: t.loss)[1:21]} < names
 
 
-@pytest.mark.parametrize("draw", [draw_best_so_far, draw_slices])
-def test_every_dot_is_a_trial_at_its_own_score(draw):
+@pytest.mark.parametrize("name", ["best-so-far", "slices"])
+def test_every_dot_is_a_trial_at_its_own_score(name):
     trials, dotted = scored(24), set()
-    for trace in draw(subject(trials)).figure.select_traces({"mode": "markers"}):
+    for trace in DRAW[name](subject(trials)).figure.select_traces({"mode": "markers"}):
         if trace.name != "winner":
             dotted |= {*zip(trace.customdata, trace.y, strict=True)}
     assert dotted == {(t.number, t.score) for t in trials}
@@ -159,7 +147,7 @@ def test_each_cell_of_a_map_is_the_best_score_at_its_pair_of_values():
     space = space_from_dict({"a": numbers, "b": {"choices": names}})
     rng = random.Random(1)
     trials = [trial(k, [rng.random()], at={"a": numbers[k % 3], "b": names[k % 2]}) for k in range(30)]
-    contour, dots, _ = (figure := draw_contours(subject(trials, space=space)).figure).data
+    contour, dots, _ = (figure := DRAW["contours"](subject(trials, space=space)).figure).data
     assert dots.marker.size == 4  # smaller than in the slices
     assert (list(figure.layout.xaxis.ticktext), list(figure.layout.yaxis.ticktext)) == (["1", "10", "100"], names)
     for (place, a), (height, b) in itertools.product(enumerate(numbers), enumerate(names)):
@@ -170,7 +158,7 @@ def test_each_cell_of_a_map_is_the_best_score_at_its_pair_of_values():
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_parallel_coordinates_draw_a_line_a_trial_the_best_on_top(direction):
     trials = scored(40, direction=direction)
-    *lines, scale = draw_parallel_coordinates(subject(trials, direction=direction)).figure.data
+    *lines, scale = DRAW["parallel-coordinates"](subject(trials, direction=direction)).figure.data
     assert [line.meta for line in lines] == [t.number for t in sorted(trials, key=lambda t: -t.loss)]
     assert [line.line.color for line in lines].index(WINNER) == 39
     worst, best = min(t.score for t in trials), max(t.score for t in trials)
@@ -183,7 +171,7 @@ def test_parallel_coordinates_draw_a_line_a_trial_the_best_on_top(direction):
 def test_fold_spread_holds_every_fold_of_the_best_the_winner_first():
     ranked = sorted(scored(30, folds=3), key=lambda t: t.loss)
     winner = ranked[4]
-    *folds, means = draw_fold_spread(subject(ranked, winner=winner)).figure.data
+    *folds, means = DRAW["fold-spread"](subject(ranked, winner=winner)).figure.data
     order = [winner, *(t for t in ranked if t is not winner)][:15]
     assert [name.split(" ")[0] for name in means.x] == [str(t.number) for t in order]
     for index, fold in enumerate(folds):
@@ -198,7 +186,7 @@ THREE = Goal({"score": "maximize", "size": "minimize", "latency": "minimize"}, (
 def test_three_metrics_have_a_panel_for_each_pair_and_each_trial_is_in_every_one():
     trials = of_several(40, THREE, folds=3)
     drawn = subject(trials, goal=THREE)
-    content = draw_front(drawn)
+    content = DRAW["front"](drawn)
     axes = zip(content.figure.select_xaxes(), content.figure.select_yaxes(), strict=True)
     score, size, latency = "score (maximize)", "size (minimize)", "latency (minimize)"
     assert {(x.title.text, y.title.text) for x, y in axes} == {(size, score), (latency, score), (latency, size)}
@@ -216,7 +204,7 @@ def test_three_metrics_have_a_panel_for_each_pair_and_each_trial_is_in_every_one
 
 @pytest.mark.parametrize(("strategy", "is_compared"), [("random", True), ("evolutionary", False)])
 def test_the_figure_of_the_hypervolume_has_a_random_search_beside_it_where_draws_are_independent(strategy, is_compared):
-    content = draw_hypervolume(subject(of_several(40, TWO), goal=TWO, strategy=strategy))
+    content = DRAW["hypervolume"](subject(of_several(40, TWO), goal=TWO, strategy=strategy))
     line = next(trace for trace in content.figure.data if trace.name == "this search")
     assert (list(line.y), line.x[-1]) == (sorted(line.y), 40)
     assert any(trace.name == "random search, on average" for trace in content.figure.data) == is_compared

@@ -16,25 +16,14 @@ from hpo.report.part import missing
 from hpo.trials.record.rows import distribution
 from hpo.trials.space.dimensions import Range, rank_of
 from hpo.trials.space.reader import space_from_dict
-from tests.hpo.report.made_up import SPACE, subject, trial
+from tests.hpo.report.made_up import LR, SPACE, subject, trial
 
-EVERY_KIND = space_from_dict(
-    {
-        "lr": {"low": 1e-5, "high": 1.0, "log": True},
-        "momentum": {"low": 0.0, "high": 1.0},
-        "width": {"low": 8, "high": 512, "log": True},
-        "layers": {"low": 1, "high": 6},
-        "units": {"low": 1, "high": 900},
-        "values": [1, True, 2, 4],
-        "one": [3],
-        "optimizer": {"choices": ["adamw", "sgd"]},
-        "beta": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}},
-        "epsilon": {"low": 0.0, "high": 1.0, "when": {"optimizer": ["adamw"]}},
-    }
-)
-ONE_MATTERS = space_from_dict(
-    {"strong": {"low": 0.0, "high": 1.0}, "values": [1, 2, 3, 4], "choices": {"choices": ["a", "b"]}}
-)
+UNIT = {"low": 0.0, "high": 1.0}
+KINDS = {"lr": LR, "momentum": UNIT, "width": {"low": 8, "high": 512, "log": True}, "layers": {"low": 1, "high": 6}}
+KINDS |= {"units": {"low": 1, "high": 900}, "values": [1, True, 2, 4], "one": [3]}
+KINDS |= {"optimizer": {"choices": ["adamw", "sgd"]}, "beta": {"values": [0.0, 0.9], "when": {"optimizer": ["sgd"]}}}
+EVERY_KIND = space_from_dict(KINDS | {"epsilon": UNIT | {"when": {"optimizer": ["adamw"]}}})
+ONE_MATTERS = space_from_dict({"strong": UNIT, "values": [1, 2, 3, 4], "choices": {"choices": ["a", "b"]}})
 
 
 def drawn_at_random(space, count, score, seed=0, direction="maximize"):
@@ -134,11 +123,8 @@ def test_the_parts_of_what_differs_sum_to_the_gain_and_what_cannot_be_said_is_no
     assert sum(part.gain for part in found.values()) == pytest.approx(best.score - winner.score)
     default = winner.point | {"layers": 5 - winner.point["layers"]}
     assert set(shapley_values(SPACE, trials, default, winner)) == {"layers"}
-    for those, default, words in (
-        (trials, winner.point, "is the default"),
-        (trials, None, "outside of the space"),
-        (trials[:9], None, "10 complete trials"),
-    ):
-        assert words in shapley_values(SPACE, those, default, winner)["missing"]
+    assert "is the default" in shapley_values(SPACE, trials, winner.point, winner)["missing"]
+    assert "outside of the space" in shapley_values(SPACE, trials, None, winner)["missing"]
+    assert "10 complete trials" in shapley_values(SPACE, trials[:9], None, winner)["missing"]
     assert shapley_values(SPACE, trials, default, None) == {"missing": "there is no winner"}
     assert replace(subject(trials), no_default="x has no default").contributions == {"missing": "x has no default"}

@@ -61,19 +61,13 @@ def test_the_best_five_were_trained_longest_first_and_a_missing_value_is_empty(t
     assert rows(note(study, trials)[0]) == expected
 
 
-GOAL = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 3.0}}
-
-
-def several(tmp_path, numbers):
-    tree = toy_config()
-    study = prepared(tmp_path, tree | {"study": tree["study"] | GOAL | {"choose": "knee"}})
+def test_of_several_metrics_the_chosen_one_has_all_the_front_its_first_members_and_limits_how_many(tmp_path):
+    goal = {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"cost": 3.0}, "choose": "knee"}
+    study = prepared(tmp_path, toy_config(study=toy_config()["study"] | goal))
+    numbers = [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)]
     outcomes = [Outcome(dict(zip(("score", "size", "cost"), each, strict=True))) for each in numbers]
     trials = [finished(Trial(n, 0, {"toy.layers": n}), {0: outcome}, study.goal) for n, outcome in enumerate(outcomes)]
-    return note(study, trials)
-
-
-def test_of_several_metrics_the_chosen_one_has_all_the_front_its_first_members_and_limits_how_many(tmp_path):
-    text, view = several(tmp_path, [(0.5, 20, 1), (0.4, 30, 1), (0.9, 90, 2), (0.1, 10, 3), (0.95, 5, 4)])
+    text, view = note(study, trials)
     head, _, chosen, limits, _ = text.split("\n\n", 4)
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
     front = "The front: [3 trials](@@table@@-front) that no other one dominates."

@@ -1,6 +1,7 @@
-"""report.html: what won, the figures, all 25 fields, on one page that loads nothing, whatever a user wrote."""
+"""report.html: what won, the figures, all 25 fields, on one page that loads nothing, whatever is reported or written."""
 
 import json
+import math
 import re
 from collections import defaultdict
 from html import unescape
@@ -14,9 +15,11 @@ from plotly.offline import get_plotlyjs_version
 
 from hpo.errors import StudyError
 from hpo.report.formatting import plain_text
+from hpo.report.pages import report_page
 from hpo.report.pages.html import templates
 from hpo.report.pages.latex import render_latex
-from hpo.report.pages.report_page import render_report_page
+from hpo.report.part import Paragraph
+from hpo.report.sections.report import Section
 from hpo.report.write import publish
 from tests.hpo.commands.searched import found
 from tests.hpo.report.made_up import TOY_SPACE as SPACE
@@ -171,7 +174,7 @@ def test_the_best_five_hundred_trials_are_listed_in_columns_that_say_something(w
     columns = {"number": range(620), "score": [number * 37 % 620 / 620 for number in range(620)], "state": "complete"}
     table = pd.DataFrame(columns | {"round": rounds, "learned": None}, dtype=object)
     best, winner = sorted(range(620), key=lambda number: -columns["score"][number]), written[0]["winner"]["number"]
-    page = render_report_page({**written[0], "space": []}, (), table, best)
+    page = report_page.render_report_page({**written[0], "space": []}, (), table, best)
     text = page.partition("class='sortable'")[2].partition("</table>")[0]
     listed = [winner, *(number for number in best if number != winner)][:500]
     assert re.findall(r"<tr id='trial-(\d+)'", text) == [str(number) for number in listed]
@@ -191,13 +194,8 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
 
 PLAIN = [
     *((True, "yes"), (None, "–"), (1234567, "1,234,567"), (1234567.8, "1,234,568"), (0.000123456789, "0.000123457")),
-    *(
-        ([1, "a"], "1, a"),
-        ({"a": [1]}, "a=1"),
-        ([], "none"),
-        ("f" * 64, "f" * 16 + "…"),
-        ({"missing": "w"}, "missing: w"),
-    ),
+    *(([1, "a"], "1, a"), ({"a": [1]}, "a=1"), ([], "none"), ({"missing": "w"}, "missing: w")),
+    ("f" * 64, "f" * 16 + "…"),
 ]
 
 
@@ -209,3 +207,50 @@ def test_a_published_study_is_not_copied_to_itself():
     study = prepared(Path("studies/toy"), toy_config())
     with pytest.raises(StudyError, match=r"^publish: studies/toy cannot be copied to itself; give a study"):
         publish(study)
+
+
+def diverges(task):
+    for epoch in (1, 2, 3):
+        yield {"epoch": epoch, "score": [0.5, math.nan, math.inf][epoch - 1], "loss": math.nan, "note": None}
+    if task["config"]["toy"]["layers"] > 3:
+        raise ValueError("diverged at step 3")
+    return {"score": 1.0, "loss": math.nan, "seconds": math.nan}
+
+
+def test_trainings_that_diverge_have_a_report(tmp_path):
+    tree = toy_config(
+        trials=6, objective="tests.hpo.report.test_page:diverges", space={"toy": {"layers": [1, 2, 3, 4, 5]}}
+    )
+    report, _, page = reported(tmp_path / "study", tree)
+    assert (report["counts"]["complete"] > 0, report["counts"]["failed"] > 0) == (True, True)
+    assert json.loads((tmp_path / "study" / "report.json").read_text(), parse_constant=pytest.fail) == report
+    assert report["curves"]["tasks"]["fold_0"] == [{"epoch": 1, "score": 0.5}, {"epoch": 2}, {"epoch": 3}]
+    assert "could not be made" not in page
+
+
+def read_energy(report):
+    """Say how much energy the trainings took, and fail where a report does not have it."""
+    yield Paragraph(f"**{report['metric']['name']}** by `watts`")
+    yield Paragraph(report["energy"])
+
+
+def test_a_part_that_fails_says_so_in_its_place_and_the_others_stay(tmp_path, monkeypatch):
+    """One part is a section that somebody adds, as docs/extending/add_a_section.md says."""
+
+    def fails(*_):
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("hpo.report.figures.timeline.worker_spans", fails)
+    # The last two are called where a section is read.
+    for place in ("report.describe_cost", "report.describe_search", "data.require", "winner.score_text"):
+        monkeypatch.setattr(f"hpo.report.sections.{place}", fails)
+    monkeypatch.setattr(report_page, "SECTIONS", (Section("Energy", read_energy), *report_page.SECTIONS))
+    report, text, page = reported(tmp_path / "study", toy_config(trials=3))
+    reason = "could not be made: ZeroDivisionError: by nothing"
+    assert report["cost"] == report["counts"] == {"missing": reason}
+    assert report["winner"]["score"]
+    # The verdict, two fields and a figure.
+    assert page.count(reason) >= 4
+    assert "id='best-so-far'" in page
+    assert reason in text
+    assert "## Energy\n\n**score** by `watts`\n\nThis part could not be made: KeyError: 'energy'." in text

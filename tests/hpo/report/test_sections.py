@@ -18,15 +18,12 @@ from tests.hpo.commands.searched import found
 from tests.hpo.report.made_up import subject
 from tests.studies import prepared, toy_config
 
-SPACE = space_from_dict(
-    {"layers": [1, 2, 3, 4], "lr": {"low": 1e-4, "high": 1.0, "log": True}, "kind": {"choices": ["a", "b"]}}
-)
+LR = {"low": 1e-4, "high": 1.0, "log": True}
+SPACE = space_from_dict({"layers": [1, 2, 3, 4], "lr": LR, "kind": {"choices": ["a", "b"]}})
 GOAL = Goal({"accuracy": "maximize"})
-CLEAN = {
-    **{key: {"missing": "not made here"} for key in ("data", "test", "finalists", "overtuning", "baselines")},
-    **{"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}},
-    "metric": {"name": "accuracy"},
-}
+CLEAN = {key: {"missing": "not made here"} for key in ("data", "test", "finalists", "overtuning", "baselines")}
+CLEAN |= {"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}}
+CLEAN |= {"metric": {"name": "accuracy"}}
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
 
 
@@ -46,6 +43,7 @@ def many(*first):
 
 RISING = [{"epoch": n, "accuracy": n / 10} for n in range(1, 5)]
 LOWEST = 1.000123456789e-4
+CLOSE = [trial(0, [0.90, 0.92]), trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])]
 
 
 @pytest.mark.parametrize(
@@ -55,10 +53,7 @@ LOWEST = 1.000123456789e-4
         ([trial(0, [0.90, 0.91], MIDDLE | {"kind": "b"})], None),
         ([trial(0, [0.90, 0.91], MIDDLE | {"layers": 4})], "layers (4) is the last"),
         ([trial(0, [0.90, 0.91], MIDDLE | {"lr": LOWEST})], "lr (0.000100012) is at the lower"),
-        (
-            [trial(0, [0.90, 0.92]), trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])],
-            "1 other configuration is within one standard error (0.01) of the winner: trial 1",
-        ),
+        (CLOSE, "1 other configuration is within one standard error (0.01) of the winner: trial 1"),
         ([trial(0, [0.4, 0.41], curve=RISING)], "longer training"),
         ([trial(0, [0.4, 0.41], curve=[*RISING, {"epoch": 5, "accuracy": 0.2}])], None),
         ([trial(0, [0.9, 0.91]), *(trial(n, [None]) for n in range(1, 4))], "3 of 19 trials failed"),
@@ -115,19 +110,16 @@ def labelled(most):
     return split(parts={name: {"labels": counts} for name, counts in labels.items()})
 
 
-TESTED = {"test": {"evaluations_of_these_data": 1, "trial": 0}}
+TESTED = {"evaluations_of_these_data": 1, "trial": 0}
 CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3.11"]}]
 
 
 @pytest.mark.parametrize(
     ("summary", "words"),
     [
-        ({"test": {"evaluations_of_these_data": 2, "trial": 0}}, "the test split of th"),
+        ({"test": TESTED | {"evaluations_of_these_data": 2}}, "the test split of th"),
         # What is said of the tested trial does not hold for a later winner.
-        (
-            against(0.5, -0.1) | {"test": {"evaluations_of_these_data": 1, "trial": 7}},
-            "the test score is that of trial 7,",
-        ),
+        (against(0.5, -0.1) | {"test": TESTED | {"trial": 7}}, "the test score is that of trial 7,"),
         (split(duplicates={"train / test": 4, "train / validation": 0}), "4 examples are in tw"),
         (split(is_test_within_reach=True), "every training reads"),
         (labelled(70), "'pos' (0.7000): a model that always predicts this label is as good"),
@@ -137,8 +129,8 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3
         (against(0.5, 0.0), "overtuned"),
         (against(0.5, 0.1), None),
         # A winner that is the default is not held against itself.
-        (against(0.77, 0.0) | TESTED | {"baselines": {"default": {"number": 0}}}, None),
-        (against(0.77, 0.0) | TESTED | {"baselines": {"default": {"number": 1}}}, "overtuned"),
+        (against(0.77, 0.0) | {"test": TESTED, "baselines": {"default": {"number": 0}}}, None),
+        (against(0.77, 0.0) | {"test": TESTED, "baselines": {"default": {"number": 1}}}, "overtuned"),
         ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
         ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
         ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
@@ -153,9 +145,7 @@ def test_what_the_rest_of_the_report_gives_reason_to_doubt(summary, words):
 def compared(now, before, direction="maximize", amount=None, gain=None, **of_default):
     winner = {"number": 7, "score": now, "values": {"fold_0": now}, "amount": amount and 9}
     default = {"number": 0, "score": before, "values": {"fold_0": before}, "amount": amount, "state": "complete"}
-    default |= of_default
-    if gain is not None:
-        default["gain"] = dict(zip(("value", "low", "high"), gain, strict=True))
+    default |= of_default | ({"gain": dict(zip(("value", "low", "high"), gain, strict=True))} if gain else {})
     metric = {"direction": direction, "name": "m"}
     return against_default({"winner": winner, "baselines": {"default": default}, "metric": metric, "top": [winner]})
 
