@@ -27,8 +27,7 @@ entries = [str(GUARD), str(GUARD.with_name("objectives")), *filter(None, [os.env
 if entries[0] not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
     os.environ["PYTHONPATH"] = os.pathsep.join(entries)
 # Ray's switch for whether it is reached from other machines. Its processes talk in C++, past the guard.
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 # Where it is remembered which studies were made here.
 os.environ["XDG_STATE_HOME"] = str(NETWORK_LOG.parent)
 # Where searches see each other: those of other processes of the tests are none of ours.

@@ -11,10 +11,8 @@ from tests.studies import REPOSITORY
 # Tests that need private names of ours: no run produces these messages of Ray on request.
 WITH_PRIVATE_NAMES = {"tests/hpo/workers/dispatch/test_ray_pool.py"}
 # Private names of libraries and of Python.
-OF_LIBRARIES = {
-    *("_C", "_cuda_setDevice", "_exit", "_global_node", "_local_scalar_dense", "_private", "_processes", "_raylet"),
-    *("_replace", "_repr_html_", "_repr_mimebundle_", "_storage", "_study_id"),
-}
+OF_LIBRARIES = {"_C", "_cuda_setDevice", "_exit", "_global_node", "_local_scalar_dense", "_private", "_processes"}
+OF_LIBRARIES |= {"_raylet", "_replace", "_repr_html_", "_repr_mimebundle_", "_storage", "_study_id"}
 
 
 def test_a_warning_inside_a_test_is_an_error():

@@ -11,18 +11,11 @@ from tests.documentation.blocks import PAGES, blocks_of, follow
 from tests.studies import REPOSITORY
 
 # With something to run. README begins with what Start has, and the tests.
-FOLLOWED = [
-    page
-    for page in PAGES
-    if page.name != "README.md" and any(block.language in ("bash", "python") for block in blocks_of(page))
-]
-NOT_RUN = [
-    (page, words)
-    for page in PAGES
-    for block in blocks_of(page)
-    if block.language == "console" or page.name == "README.md"
-    for words in block.commands()
-]
+RUN = {"bash", "python"}
+FOLLOWED = [page for page in PAGES if page.name != "README.md" and RUN & {block.language for block in blocks_of(page)}]
+BLOCKS = [(page, block) for page in PAGES for block in blocks_of(page)]
+SHOWN = [(page, block) for page, block in BLOCKS if block.language == "console" or page.name == "README.md"]
+NOT_RUN = [(page, words) for page, block in SHOWN for words in block.commands()]
 LINKING = [*PAGES, Path("CONTRIBUTING.md"), Path("SECURITY.md")]
 LINKING += [path.relative_to(REPOSITORY) for path in (REPOSITORY / "benchmarks").rglob("*.md")]
 
@@ -67,7 +60,7 @@ def test_its_links_and_benchmarks_exist(page):
 
 
 def test_every_command_is_shown():
-    shown = {words[0] for page in PAGES for block in blocks_of(page) for words in block.commands()}
+    shown = {words[0] for _, block in BLOCKS for words in block.commands()}
     assert {word for word in shown if not word.startswith("-")} == set(COMMANDS)
 
 

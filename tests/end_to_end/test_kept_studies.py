@@ -44,11 +44,9 @@ def test_it_is_reported_tested_reproduced_and_continued(capsys, name):
     assert (after[: len(there)], len(after)) == (there, len(there) + 2)
 
 
-COMMANDS = (
-    *(("resume",), ("resume", "study.trials=9"), ("report",), ("test",), ("reproduce",), ("search --replay",)),
-    *(("archive", "a.tar.gz"), ("sync",), ("add", "training.lr=0.1"), ("export", "--optuna", "sqlite:///x.db")),
-    *(("note", "hello"), ("extend", "training.epochs=3"), ("compare", "0.1.0"), ("clean",), ("logs",)),
-)
+COMMANDS = [("resume",), ("resume", "study.trials=9"), ("report",), ("test",), ("reproduce",), ("search --replay",)]
+COMMANDS += [("archive", "a.tar.gz"), ("sync",), ("add", "training.lr=0.1"), ("export", "--optuna", "sqlite:///x.db")]
+COMMANDS += [("note", "hello"), ("extend", "training.epochs=3"), ("compare", "0.1.0"), ("clean",), ("logs",)]
 
 
 @pytest.mark.parametrize(("number", "why"), [(None, "before the first release"), (FORMAT + 1, "by a later version")])

@@ -48,6 +48,5 @@ def noisy_continued(task):
 
 
 def describe_data(config):
-    """Return what there is to split."""
     described = {"name": "toy", "source": "made up", "size": 90, "labels": [i % 3 for i in range(90)]}
     return described | {"digests": [f"{i:04x}" for i in range(90)]}

@@ -24,5 +24,4 @@ def run_test(task):
 
 
 def describe_data(config):
-    """Return what there is to split."""
     return {"name": "toy", "source": "made up", "size": 60, "labels": [i % 2 for i in range(60)]}

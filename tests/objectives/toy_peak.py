@@ -11,9 +11,8 @@ EPOCHS = 27
 
 def run_fold(task):
     """Train to the amount; best at the 15th epoch, and nothing is returned."""
-    state, done = Path(task["resume_dir"]) / "epoch", 0
-    if state.exists():
-        done = int(state.read_text())
+    state = Path(task["resume_dir"]) / "epoch"
+    done = int(state.read_text()) if state.exists() else 0
     for epoch in range(done + 1, (task["amount"] or EPOCHS) + 1):
         state.parent.mkdir(parents=True, exist_ok=True)
         state.write_text(str(epoch))

@@ -17,8 +17,7 @@ def describe_data(config):
 def run_fold(task):
     assert "secrets" not in task
     service = task["config"]["service"]
-    assert service["url"] == "PLANTED-ADDRESS/path"
-    assert service["port"] == 4711
+    assert (service["url"], service["port"]) == ("PLANTED-ADDRESS/path", 4711)
     assert service["database"] == "postgresql://me:PLANTED-PASSWORD@host/db"
     if task["config"]["x"] == 3:
         raise RuntimeError(f"{service['api_key']} at {service['url']}, {os.environ['SOME_TOKEN']}")

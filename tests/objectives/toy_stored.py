@@ -7,14 +7,12 @@ from toy_data import describe_data as describe_data
 
 
 def prepare_data(config, indices, data_dir):
-    """Write the examples, which are numbers."""
     folder = Path(data_dir)
     folder.mkdir(parents=True)
     (folder / "examples.json").write_text(json.dumps([number * 7 % 90 for number in indices]))
 
 
 def run_fold(task):
-    """Return the mean of the training examples beside the point's own score."""
     examples = json.loads((Path(task["data_dir"]) / "examples.json").read_text())
     mean = sum(examples[place] for place in task["train"]) / len(task["train"])
     return {"score": mean - abs(task["config"]["toy"]["layers"] - 3)}

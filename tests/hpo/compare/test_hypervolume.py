@@ -29,8 +29,7 @@ def made_up(label, repeats, shift=0.0, metrics=2, limited=False):
         losses[4::5] = math.inf
         others = tuple(map(tuple, losses[:, 1:].tolist()))
         over = tuple((excess * np.isfinite(losses[:, 0])).tolist()) if limited else (0.0,) * 12
-        first = tuple(losses[:, 0].tolist())
-        found.append(FinishedSearch(label, repeat, repeat, first, (1.5,) * 12, False, others, over))
+        found.append(FinishedSearch(label, repeat, repeat, (*losses[:, 0].tolist(),), (1.5,) * 12, False, others, over))
     return found
 
 

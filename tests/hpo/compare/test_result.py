@@ -28,11 +28,8 @@ PLAIN = Measure("m", "minimize")
 
 
 def made_up(label, repeats, shift=0.0, trials=20, seconds=1.5):
-    found = []
-    for repeat in range(repeats):
-        losses = np.random.default_rng(repeat).uniform(1, 2, trials) - shift
-        found.append(FinishedSearch(label, repeat, repeat, tuple(losses.tolist()), (seconds,) * trials))
-    return found
+    drawn = [np.random.default_rng(repeat).uniform(1, 2, trials) - shift for repeat in range(repeats)]
+    return [FinishedSearch(label, k, k, tuple(losses.tolist()), (seconds,) * trials) for k, losses in enumerate(drawn)]
 
 
 def test_a_curve_is_the_mean_of_best_so_far_within_its_band_as_far_as_every_repeat_has_a_result():

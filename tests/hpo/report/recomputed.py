@@ -80,17 +80,13 @@ def of_record(folder, number):
     curves = {f"fold_{k}": study.trials[number].user_attrs[f"fold_{k}"]["curve"] for k in range(3)}
     points = [(f"{task}[{k}]", point) for task, curve in curves.items() for k, point in enumerate(curve)]
     found = {f"curves.tasks.{place}.{name}": value for place, point in points for name, value in point.items()}
-    return found | of_prediction(study)
-
-
-def of_prediction(study):
     outcomes = [[trial.user_attrs[f"fold_{k}"] for k in range(3)] for trial in study.trials]
     units = [sum(outcome["units"] for outcome in each) for each in outcomes]
     costs = np.log([trial.user_attrs["cost"] * done for trial, done in zip(study.trials, units, strict=True)])
     seconds = np.log([sum(outcome["seconds"] for outcome in each) for each in outcomes])
     sigma = np.std(seconds - costs, ddof=1)
-    found = {"sigma": sigma, "factor": np.exp(sigma), "correlation": np.corrcoef(costs, seconds)[0, 1]}
-    return {f"cost.prediction.{name}": value for name, value in found.items()}
+    prediction = {"sigma": sigma, "factor": np.exp(sigma), "correlation": np.corrcoef(costs, seconds)[0, 1]}
+    return found | {f"cost.prediction.{name}": value for name, value in prediction.items()}
 
 
 def of_test(folder, chosen_by):

@@ -9,7 +9,6 @@ from itertools import combinations, product
 from math import comb
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from pydantic import TypeAdapter
@@ -28,17 +27,13 @@ from tests.studies import REPOSITORY, STRATEGIES, environment, prepared, run_toy
 
 SPACE = TOY_SPACE | {"first": ["default"]}
 # What is not computed: copied from the inputs, and compared with them below.
-COPIED = (
-    *("study.seed", "study.budget.", "study.code.", "environment.", "fixed.", "strategy."),
-    *("space[", "first[", "format", "test.", "config."),
-)
+COPIED = ("study.seed", "study.budget.", "study.code.", "environment.", "fixed.", "strategy.", "space[", "first[")
+COPIED += ("format", "test.", "config.")
 # test_importance.py compares contributions and shares with their definition, the tests below curves of the best,
 # tests/hpo/study/test_expected.py what is expected with the truth; the split is that of workers/test_splits.py, and
 # fresh scores are those of test_finalists.py and test_front.py.
-ELSEWHERE = (
-    *("importance.", "winner.expected.", "baselines.default.gain.", "expected_performance.", "data."),
-    *("finalists[", "winner.fresh."),
-)
+ELSEWHERE = ("importance.", "winner.expected.", "baselines.default.gain.", "expected_performance.", "data.")
+ELSEWHERE += ("finalists[", "winner.fresh.")
 
 
 def leaves(value, path=""):
@@ -64,16 +59,6 @@ def folder(tmp_path_factory):
     write_report(study, StudyRun.of(study, record))
     record.close()
     return path
-
-
-@pytest.fixture(scope="module")
-def report(folder):
-    return json.loads((folder / "report.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def trials(folder):
-    return pd.read_csv(folder / "trials.csv")
 
 
 def test_the_schema_in_the_documents_is_the_one_that_is_kept():

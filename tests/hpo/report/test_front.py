@@ -1,7 +1,6 @@
 """The front of a report, its limits and its hypervolume, computed again by other means."""
 
 import itertools
-import json
 import math
 import re
 import statistics
@@ -42,16 +41,6 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("front") / "toy"
     reported(path, config())
     return path
-
-
-@pytest.fixture
-def report(folder):
-    return json.loads((folder / "report.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def trials(folder):
-    return pd.read_csv(folder / "trials.csv")
 
 
 def members_of(rows):

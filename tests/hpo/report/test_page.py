@@ -1,4 +1,4 @@
-"""report.html: what won, the figures, all 25 fields, on one page that loads nothing, whatever is reported or written."""
+"""report.html: what won, the figures, 25 fields, on one page that loads nothing, whatever is reported or written."""
 
 import json
 import math
@@ -22,8 +22,7 @@ from hpo.report.part import Paragraph
 from hpo.report.sections.report import Section
 from hpo.report.write import publish
 from tests.hpo.commands.searched import found
-from tests.hpo.report.made_up import TOY_SPACE as SPACE
-from tests.hpo.report.made_up import reported
+from tests.hpo.report.made_up import TOY_SPACE, reported
 from tests.studies import prepared, report_again, toy_config
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -49,7 +48,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    summary, _, page = reported(tmp_path_factory.mktemp("page") / "toy", toy_config("random", SPACE, 24))
+    summary, _, page = reported(tmp_path_factory.mktemp("page") / "toy", toy_config("random", TOY_SPACE, 24))
     return summary, page
 
 
@@ -159,7 +158,7 @@ def test_only_plotlys_library_goes_into_a_page_as_it_is():
 
 
 def test_a_study_without_a_complete_trial_has_a_page(tmp_path):
-    config = toy_config("random", SPACE, 4, objective="toys:raises")
+    config = toy_config("random", TOY_SPACE, 4, objective="toys:raises")
     summary, _, text = reported(tmp_path / "toy", config)
     assert summary["winner"]["missing"].lower() in text.lower()
     assert re.search(r"ValueError at toys\.py:\d+: no luck", text)
@@ -192,11 +191,9 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
         assert re.search("Default configuration & ([^&]*) &", text)[1] == shown
 
 
-PLAIN = [
-    *((True, "yes"), (None, "–"), (1234567, "1,234,567"), (1234567.8, "1,234,568"), (0.000123456789, "0.000123457")),
-    *(([1, "a"], "1, a"), ({"a": [1]}, "a=1"), ([], "none"), ({"missing": "w"}, "missing: w")),
-    ("f" * 64, "f" * 16 + "…"),
-]
+PLAIN = [(True, "yes"), (None, "–"), (1234567, "1,234,567"), (1234567.8, "1,234,568"), (0.000123456789, "0.000123457")]
+PLAIN += [([1, "a"], "1, a"), ({"a": [1]}, "a=1"), ([], "none"), ({"missing": "w"}, "missing: w")]
+PLAIN += [("f" * 64, "f" * 16 + "…")]
 
 
 def test_values_read_as_people_write_them():

@@ -40,8 +40,7 @@ def test_pictures_of_a_notebook_are_there_without_scripts_and_network(study):
 @pytest.mark.parametrize(("ending", "head"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_figures_are_files_for_a_paper_and_equal_figures_are_equal_files(study, ending, head):
     files = [Path(f"{name}.{ending}") for name in ("one", "other")]
-    for file in files:
-        assert study.plot("best_so_far", file=file).data
+    assert all(study.plot("best_so_far", file=file).data for file in files)
     first, second = (file.read_bytes() for file in files)
     assert first.startswith(head)
     assert first == second
