@@ -36,11 +36,8 @@ def test_batches_by_length_hold_every_example_once_within_their_limits_and_are_d
 
 def test_batches_by_length_pad_less_than_shuffled_ones_and_mix_lengths():
     lengths = torch.randint(1, 40, (2000,), generator=seeded())
-    batches = batches_by_length(lengths, 10, None, seeded())
-    padded = [
-        sum(len(batch) * int(lengths[batch].max()) for batch in each)
-        for each in (batches, shuffled_batches(2000, 10, seeded()))
-    ]
+    batches, shuffled = batches_by_length(lengths, 10, None, seeded()), shuffled_batches(2000, 10, seeded())
+    padded = [sum(len(batch) * int(lengths[batch].max()) for batch in each) for each in (batches, shuffled)]
     assert padded[0] < 0.7 * padded[1]
     # Sorted as a whole, 200 batches of 39 lengths would hold one length each.
     spread = [int(lengths[batch].max() - lengths[batch].min()) for batch in batches]

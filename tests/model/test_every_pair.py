@@ -47,6 +47,7 @@ def batch(lengths=(7, 4, 1), time=5):
 
 
 # Every attention with every place of it, and each with one of the bridges in turn.
+WIRED = ("attention", "attend", "input_feeding", "bridge")
 WIRINGS = [("none", "after", False, "copy"), ("none", "after", False, "mlp")] + [
     (attention, *place, ("zero", "copy", "mlp")[(row + column) % 3])
     for row, attention in enumerate(("mlp", "dot", "bilinear"))
@@ -55,10 +56,7 @@ WIRINGS = [("none", "after", False, "copy"), ("none", "after", False, "mlp")] + 
 CONVOLUTIONAL = [{"weight_norm": False}, {"filter_width": 5}, {"num_decoder_layers": 1, "filter_width": 1}]
 NETWORKS = [
     *(("transformer", {"positions": name}) for name in ("none", "sinusoidal", "learned", "rotary", "alibi")),
-    *(
-        ("recurrent", dict(zip(("attention", "attend", "input_feeding", "bridge"), wiring, strict=True)))
-        for wiring in WIRINGS
-    ),
+    *(("recurrent", dict(zip(WIRED, wiring, strict=True))) for wiring in WIRINGS),
     *(("convolutional", settings) for settings in CONVOLUTIONAL),
 ]
 EVERY = pytest.mark.parametrize(

@@ -27,28 +27,25 @@ ITEMS = {
 }
 SETTINGS = {"data__min_count": 1, "model__dropout": 0.0, "training__lr": 0.01, "training__clip_norm": None}
 OF_DATA = {"language_modelling": {"data__tokens": "words", "data__context": 6}, "tagging": {}}
-# Settings of each family, for each shape or for all.
+# Settings of each family's model, for each shape or for all.
 VARIANTS = {
     "transformer": {
         "sinusoidal": {},
-        "rotary": {"model__positions": "rotary"},
-        "alibi": {"model__positions": "alibi", "model__norm_order": "last"},
+        "rotary": {"positions": "rotary"},
+        "alibi": {"positions": "alibi", "norm_order": "last"},
     },
-    "convolutional": {"normed": {"model__filter_width": 5}, "not normed": {"model__weight_norm": False}},
-    "recurrent_encoder": {
-        "lstm": {"model__num_layers": 2},
-        "gru": {"model__cell": "gru", "model__bidirectional": False},
-    },
-    "recurrent_decoder": {"lstm": {"model__num_layers": 2}, "gru": {"model__cell": "gru"}},
+    "convolutional": {"normed": {"filter_width": 5}, "not normed": {"weight_norm": False}},
+    "recurrent_encoder": {"lstm": {"num_layers": 2}, "gru": {"cell": "gru", "bidirectional": False}},
+    "recurrent_decoder": {"lstm": {"num_layers": 2}, "gru": {"cell": "gru"}},
     "recurrent_encoder_decoder": {
-        "mlp": {"model__attention": "mlp", "model__attend": "before", "model__bridge": "mlp", "model__cell": "gru"},
-        "vector": {"model__attention": "none", "model__bidirectional": False, "model__reverse_source": True},
-        "dot": {"model__attention": "dot", "model__input_feeding": True, "model__num_layers": 2},
-        "bilinear": {"model__bridge": "zero", "model__num_decoder_layers": 2},
+        "mlp": {"attention": "mlp", "attend": "before", "bridge": "mlp", "cell": "gru"},
+        "vector": {"attention": "none", "bidirectional": False, "reverse_source": True},
+        "dot": {"attention": "dot", "input_feeding": True, "num_layers": 2},
+        "bilinear": {"bridge": "zero", "num_decoder_layers": 2},
     },
 }
 CASES = [
-    pytest.param(data, family, settings, id=f"{data}-{family}-{name}")
+    pytest.param(data, family, of("model", settings), id=f"{data}-{family}-{name}")
     for data in ITEMS
     for family in FAMILIES
     for name, settings in VARIANTS.get(f"{family}_{SHAPE_OF_DATA[data]}", VARIANTS.get(family, {})).items()
@@ -199,7 +196,6 @@ def test_later_tokens_are_not_seen(data, family, settings):
 
 @pytest.mark.parametrize(NAMES, CASES + POOLED)
 def test_a_padded_batch_has_the_gradient_of_its_examples_one_by_one(data, family, settings):
-    """Padding changes nothing, in whichever part of the network: neither a prediction nor what is learned."""
     _, task, encoded, network = build(data, family, **settings)
     gradients = []
     for batches in ([torch.arange(len(encoded))], torch.arange(len(encoded)).split(1)):

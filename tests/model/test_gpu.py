@@ -18,10 +18,8 @@ from model.errors import OutOfMemoryError
 from tests.model.conftest import of, run, small
 
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="there is no GPU here"),
-]
+IS_MISSING = DEVICE == "cuda" and not torch.cuda.is_available()
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(IS_MISSING, reason="there is no GPU here")]
 NEEDS_MEMORY = pytest.mark.skipif(DEVICE == "cpu", reason="it looks at a GPU's memory")
 # All kernels but the one that writes down the scores of all pairs.
 NOT_QUADRATIC = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
@@ -69,10 +67,7 @@ def losses(fold, config, **task):
 @pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
 @pytest.mark.parametrize("data", ["digits", *TEXTS])
 def test_a_training_is_near_to_the_cpus(configure, fold, data, family):
-    """The loss of the same first weights to 5e-5, and after 15 updates, which enlarge differences, to 5e-3.
-
-    On the CPU, weights that differ by 1e-6 end in losses that differ by 5e-7 at most.
-    """
+    """On the CPU, weights that differ by 1e-6 end in losses that differ by 5e-7 at most."""
     config = configure(data, family, training__epochs=3, training__batch_size=16, training__evaluate_every_steps=1)
     here, there = run(fold(config))[0], run(fold(changed(config, device="cpu")))[0]
     assert len(here) == len(there)
@@ -91,7 +86,6 @@ def test_every_optimizer_steps_as_on_the_cpu(configure, fold, optimizer):
 @pytest.mark.parametrize("precision", [each for each in allowed("precision") if each not in ("float32", "auto")])
 @pytest.mark.parametrize("data", ["digits", "language_modelling", "translation"])
 def test_every_precision_trains(configure, fold, data, precision):
-    """The loss falls, to within 10 % of what float32 reaches."""
     if DEVICE == "cpu" and precision != "bfloat16":
         pytest.skip("it needs a GPU")
     config = configure(data, training__epochs=5, training__batch_size=16)
@@ -124,12 +118,8 @@ def test_packed_batches_train_as_padded_ones(configure, fold, data, precision, n
 
 
 LARGER = {"num_layers": 4, "num_heads": 8, "d_model": 64}
-HEADS = {
-    "all_heads": LARGER,
-    "grouped": LARGER | {"num_key_heads": 2},
-    "alibi": LARGER | {"positions": "alibi"},
-    "grouped_and_alibi": LARGER | {"num_key_heads": 2, "positions": "alibi"},
-}
+GROUPED, ALIBI = LARGER | {"num_key_heads": 2}, LARGER | {"positions": "alibi"}
+HEADS = {"all_heads": LARGER, "grouped": GROUPED, "alibi": ALIBI, "grouped_and_alibi": GROUPED | ALIBI}
 
 
 @pytest.mark.parametrize("heads", HEADS.values(), ids=HEADS)
@@ -151,8 +141,7 @@ def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(configure, 
 @NEEDS_MEMORY
 def test_the_curve_has_speed_and_memory(configure, fold):
     for point in objective.run_fold(fold(configure("language_modelling"))):
-        assert point["tokens_per_second"] > 0
-        assert point["memory_peak"] > 0
+        assert min(point["tokens_per_second"], point["memory_peak"]) > 0
         assert 0 < point.get("share_of_peak", 0.5) < 1
 
 
@@ -160,13 +149,10 @@ def test_the_curve_has_speed_and_memory(configure, fold):
 @pytest.mark.parametrize("data", TEXTS)
 def test_predictions_and_attention_maps_are_computed_on_the_gpu(configure, fold, tmp_path, data):
     run(fold(configure(data), checkpoint_dir=str(tmp_path / "checkpoint")))
-    for asked in (
-        lambda folder: objective.predict(folder, ["the film"], {}),
-        lambda of: objective.attention(of, "a", None),
-    ):
+    for ask, *given in ((objective.predict, ["the film"], {}), (objective.attention, "a", None)):
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        assert asked(str(tmp_path / "checkpoint"))
+        assert ask(str(tmp_path / "checkpoint"), *given)
         assert torch.cuda.max_memory_allocated() > before
 
 

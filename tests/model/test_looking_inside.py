@@ -5,6 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from model import objective
 from model.checkpoint import load_checkpoint
@@ -14,26 +15,23 @@ from model.errors import CheckpointError
 from model.predict import BATCH_SIZE
 from model.tasks import sequence_to_sequence
 from tests.model.conftest import of, run, small
+from tests.studies import refuses
 
 PUZZLE = of("data", {"num_symbols": 6, "max_length": 5, "num_examples": 200})
 LONG = {"training__epochs": 15, "training__batch_size": 8}
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return {}
+TRAINED = {}  # the folder of each configuration's checkpoint
 
 
 @pytest.fixture
-def train(fold, tmp_path, tmp_path_factory, trained):
+def train(fold, tmp_path, tmp_path_factory):
     """Return a function that trains a small network, once a file, and returns the folder of its checkpoint."""
 
     def make(config):
         key = json.dumps(config).replace(str(tmp_path), "")
-        if key not in trained:
-            trained[key] = str(tmp_path_factory.mktemp("checkpoint"))
-            run(fold(config, checkpoint_dir=trained[key]))
-        return trained[key]
+        if key not in TRAINED:
+            TRAINED[key] = str(tmp_path_factory.mktemp("checkpoint"))
+            run(fold(config, checkpoint_dir=TRAINED[key]))
+        return TRAINED[key]
 
     return make
 
@@ -72,20 +70,16 @@ def test_texts_get_their_labels_and_words_their_tags_in_the_order_of_the_inputs(
 
 
 def test_rows_of_numbers_get_their_labels_nested_or_flat_and_what_is_no_image_is_refused(train):
-    from sklearn.datasets import load_digits
-
     folder, digits = train(small("digits", training__epochs=15, training__batch_size=16)), load_digits()
     predicted = objective.predict(folder, digits.images[:200].tolist(), {})
     assert objective.predict(folder, digits.data[:200].tolist(), {}) == predicted
     right = sum(label == str(target) for label, target in zip(predicted, digits.target[:200], strict=True))
     assert right > 60, "far more than the 20 that chance gives"
     for given in ([1.0, 2.0], [[0.0] * 7] * 8, "digit", ["a"] * 64, 3.0):
-        with pytest.raises(ValueError, match=r"64 numbers|must not be a text"):
-            objective.predict(folder, [given], {})
+        refuses(ValueError, r"64 numbers|must not be a text", objective.predict, folder, [given], {})
     with pytest.raises(ValueError, match="top_k: has no effect on a model with data=digits"):
         objective.predict(folder, [[0.0] * 64], {"top_k": 1})
-    with pytest.raises(ValueError, match="data=digits reads rows of numbers"):
-        objective.attention(folder, "7", None)
+    refuses(ValueError, "data=digits reads rows of numbers", objective.attention, folder, "7", None)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -132,9 +126,8 @@ def test_inputs_that_are_cut_are_reported_once_with_numbers(reverser, caplog):
     assert not caplog.messages
     objective.predict(reverser(), ["1 2 3 4 5", "1 2 3 4 5 1 2", "1 2 3 4 5 1"], {})
     (message,) = caplog.messages
-    assert message.startswith(
-        "2 of 3 inputs are cut to the first data.max_length=5 tokens (the longest, input 2, has 7"
-    )
+    says = "2 of 3 inputs are cut to the first data.max_length=5 tokens (the longest, input 2, has 7"
+    assert message.startswith(says)
     objective.attention(reverser(), "1 2 3 4 5 1", None)
     assert caplog.messages[1].startswith("1 of 1 inputs")
 
@@ -154,33 +147,24 @@ BAD_OPTIONS = [
 def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, reverser, tmp_path):
     folder = poet()
     for options, message in BAD_OPTIONS:
-        with pytest.raises(ValueError, match=message):
-            objective.predict(folder, ["the"], options)
-    for inputs, message in (
-        ([[1.0, 2.0]], "texts"),
-        ([], "at least one input"),
-        (["good", "a\ud83d"], r"^input 2: .*\\ud83d"),
-        (["good", " "], "^input 2: must not be empty; give some text"),
+        refuses(ValueError, message, objective.predict, folder, ["the"], options)
+    for model, inputs, message in (
+        (sentiment, [[1.0, 2.0]], "texts"),
+        (sentiment, [], "at least one input"),
+        (sentiment, ["good", "a\ud83d"], r"^input 2: .*\\ud83d"),
+        (sentiment, ["good", " "], "^input 2: must not be empty; give some text"),
+        (poet(tokens="words"), ["the", " "], "^input 2: must hold words, given none"),
     ):
-        with pytest.raises(ValueError, match=message):
-            objective.predict(sentiment, inputs, {})
-    with pytest.raises(ValueError, match=r"^input 2: must hold words, given none"):
-        objective.predict(poet(tokens="words"), ["the", " "], {})
+        refuses(ValueError, message, objective.predict, model, inputs, {})
+    no_effect = "^target: has no effect on a model with data=text_classification; leave the target out"
     for model, text, target, message in (
         (sentiment, " ", None, "^input: must not be empty; give some text"),
         (sentiment, "a\ud83d", None, r"^input: .*\\ud83d"),
-        (
-            sentiment,
-            "good",
-            "1",
-            "^target: has no effect on a model with data=text_classification; leave the target out",
-        ),
+        (sentiment, "good", "1", no_effect),
         (reverser(), "1 2", " ", "^target: must not be empty; give some text, or leave it out"),
     ):
-        with pytest.raises(ValueError, match=message):
-            objective.attention(model, text, target)
-    with pytest.raises(CheckpointError, match="not a usable checkpoint"):
-        objective.predict(str(tmp_path), ["good"], {})
+        refuses(ValueError, message, objective.attention, model, text, target)
+    refuses(CheckpointError, "not a usable checkpoint", objective.predict, str(tmp_path), ["good"], {})
 
 
 def maps_of(folder, text, target=None, heads=2):

@@ -50,10 +50,7 @@ ANY = st.sampled_from(SIGNS) | st.characters(exclude_categories=["Cs", "Cn"], ma
 
 
 def scores(predicted, references, metrics=None, texts=None, **data):
-    """Return the metrics of predicted texts, by the tokens that are learned from the references, or from `texts`.
-
-    Without predicted texts, the references are read and given back.
-    """
+    """Return the metrics of predicted texts, or of the references read and given back, by the tokens of `texts`."""
     items = [{"source": text, "target": text} for text in texts or references]
     config = compose("translation", **of("data", data | {"min_count": 1})) | {"metrics": metrics or {}}
     task = SequenceToSequence.learn(parse(config), items, range(len(items)))
@@ -97,9 +94,8 @@ def test_bleu_and_chrf_are_sacrebleus_of_the_files_text(unit):
 def test_letter_case_that_a_system_does_not_predict_counts_where_the_setting_says_so(unit):
     texts = ["The Cat sat on the Mat", "A dog runs through the park"]
     read = [text.lower() for text in texts]
-    ignored, counts = (
-        scores(read, texts, {"lowercase": value}, tokens=unit, lowercase=True) for value in (None, False)
-    )
+    given = {"tokens": unit, "lowercase": True}
+    ignored, counts = (scores(read, texts, {"lowercase": value}, **given) for value in (None, False))
     assert (ignored["exact_match"], counts["exact_match"]) == (1, 0)
     assert counts["bleu"] == pytest.approx(sacrebleu.corpus_bleu(read, [texts]).score)
 

@@ -18,6 +18,7 @@ from model.errors import DataError, Diverged
 from model.tasks.language_modelling import LanguageModelling
 from model.training import fold as fold_module
 from tests.model.conftest import compose, of, repeatable, run, small
+from tests.studies import refuses
 
 COUNTED = ("parameters", "cost_per_example", "model_bytes")
 MAXIMIZE = {"direction": "maximize"}
@@ -32,10 +33,9 @@ def test_a_curve_point_and_a_result_hold_what_the_search_relies_on(fold):
     task = fold(small())
     assert next(objective.run_fold(task))["tokens_per_second"] > 0
     points, result = run(task)
-    assert [point["epoch"] for point in points] == [1, 2]
+    assert [(point["epoch"], point["more"]) for point in points] == [(1, True), (2, False)]
     always = {"epoch", "step", "train_loss", "gradient_norm", "lr", "epochs", "more"}
     assert set(points[0]) == always | {"loss", "accuracy", "macro_f1"}
-    assert [point["more"] for point in points] == [True, False]
     assert set(result) == {"accuracy", "macro_f1", "loss", *COUNTED, "best_epoch"}
     assert json.loads(json.dumps([points, result])) == [points, result]
 
@@ -86,8 +86,7 @@ def test_divergence_names_its_step(fold, monkeypatch):
     with pytest.raises(Diverged, match=r"diverged at step \d+: loss is (nan|inf)"):
         run(fold(small(training__optimizer="sgd", training__lr=1000.0, training__clip_norm=None, training__epochs=50)))
     monkeypatch.setattr("model.training.train.evaluate", Mock(return_value={"loss": math.nan}))
-    with pytest.raises(Diverged, match=r"diverged at step \d+: validation loss is nan"):
-        run(fold(small()))
+    refuses(Diverged, r"diverged at step \d+: validation loss is nan", run, fold(small()))
 
 
 def test_by_a_metric_of_no_prediction_the_best_evaluation_is_that_of_the_tasks_first(fold):
@@ -122,7 +121,7 @@ def test_texts_are_learned_from_the_training_split_alone_and_scored_as_each_is_a
     assert run(task)[1]["accuracy"] > 0.8
     run(task | {"train": [0, 1, 2], "validation": []})
     tokens = load_checkpoint(task["checkpoint_dir"]).task.vocabulary.tokens
-    lines = (Path(task["data_dir"]) / "examples.jsonl").read_text().splitlines()[:3]
+    lines = Path(task["data_dir"], "examples.jsonl").read_text().splitlines()[:3]
     assert set(tokens[4:]) == {word for line in lines for word in json.loads(line)["text"].split()}
     few = config | {"training": config["training"] | {"evaluation_tokens": 30}}
     by_example = scored(few, task, range(12))["scores_by_example"]["accuracy"][:, 0].tolist()
@@ -180,8 +179,7 @@ def test_preparing_again_replaces_what_a_process_has_read_and_a_folder_without_i
     first = run(task)
     objective.prepare_data(small(), list(range(300, 500)), task["data_dir"])
     assert run(task) != first
-    with pytest.raises(ValueError, match=r"nowhere.*prepare_data"):
-        run(task | {"data_dir": str(tmp_path / "nowhere")})
+    refuses(ValueError, r"nowhere.*prepare_data", run, task | {"data_dir": str(tmp_path / "nowhere")})
 
 
 @pytest.mark.parametrize("data", ["digits", "text_classification"])
@@ -229,14 +227,10 @@ def test_every_token_of_a_language_model_but_the_first_is_predicted_once():
     task = LanguageModelling.learn(parse(small("language_modelling", data__context=8)), items, [0, 1])
     data = task.encode(items)
     batch = task.batch(data, torch.arange(len(data)), torch.device("cpu"))
-    before, predicted = (
-        task.vocabulary.decode(each[batch.targets >= 0].tolist()) for each in (batch.inputs, batch.targets)
-    )
-    assert predicted == "bcdefghijklm\nnopqrstuv\n"
-    assert before == "abcdefghijklm\nnopqrstuv"
+    texts = [task.vocabulary.decode(each[batch.targets >= 0].tolist()) for each in (batch.inputs, batch.targets)]
+    assert texts == ["abcdefghijklm\nnopqrstuv", "bcdefghijklm\nnopqrstuv\n"]
     assert task.count(data, torch.arange(len(data))) == 23
-    with pytest.raises(DataError, match="the text 'a' must have at least two tokens"):
-        task.encode([{"text": "a"}])
+    refuses(DataError, "the text 'a' must have at least two tokens", task.encode, [{"text": "a"}])
 
 
 @pytest.mark.slow

@@ -95,10 +95,7 @@ def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others():
 
 @pytest.mark.parametrize("kind", ["one matrix", "queries, keys and values", "a gate", "a gate with weight norm"])
 def test_muons_step_is_orthogonal_and_as_large_as_adams_for_each_matrix_inside_a_weight(kind):
-    """Singular values near 1 before scaling (Jordan et al. 2024); root mean square 0.2 after it (Liu et al. 2025).
-
-    The gradient of the first matrix is far the largest. As one matrix, the others would hardly move.
-    """
+    """Singular values near 1 before scaling (Jordan et al. 2024); root mean square 0.2 after it (Liu et al. 2025)."""
     if kind == "queries, keys and values":
         network, config = classifier()
         attention = network.encoder.layers[0].attention
@@ -111,7 +108,7 @@ def test_muons_step_is_orthogonal_and_as_large_as_adams_for_each_matrix_inside_a
         gates, split = network.encoder.blocks[0].map, lambda weight: weight.chunk(2)
         weight = gates.parametrizations.weight.original1 if "norm" in kind else gates.weight
     before, weight.grad = weight.detach().clone(), torch.randn_like(weight)
-    weight.grad[: len(split(weight)[0])] *= 1000
+    weight.grad[: len(split(weight)[0])] *= 1000  # as one matrix, the others would hardly move
     build_optimizers(network, config)[0].step()
     for part in split((before - weight.detach()) / config.lr):
         values = torch.linalg.svdvals(part / (0.2 * max(part.shape) ** 0.5))

@@ -57,9 +57,8 @@ def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, sett
     same, factors = build_network(task, grown)
     for (name, weight), other in zip(network.named_parameters(), same.parameters(), strict=True):
         assert torch.equal(weight, other), name
-    assert {name: factor.rate for name, factor in factors.items() if factor.rate != 1} == {
-        name: 3.0 for name, role in roles_of(same).items() if role == "vector"
-    }
+    gains = {name: 3.0 for name, role in roles_of(same).items() if role == "vector"}
+    assert {name: factor.rate for name, factor in factors.items() if factor.rate != 1} == gains
     assert {(factor.muon, factor.epsilon) for factor in factors.values()} == {(1.0, 1.0)}
 
 

@@ -42,10 +42,6 @@ def trained(task):
     return [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in ranks]
 
 
-def losses(points):
-    return [point["train_loss"] for point in points]
-
-
 @pytest.mark.slow
 def test_the_losses_and_metrics_are_those_of_one_process(fold):
     """Also where the last batch of an epoch has fewer examples than there are processes."""
@@ -75,7 +71,8 @@ def test_processes_that_a_signal_ends_save_their_state_and_another_number_of_the
     assert first[-1]["step"] <= saved["step"] < alone[-1]["step"]
     points, _ = run(task)
     assert first == points[: len(first)]
-    assert losses(points) == pytest.approx(losses(alone), rel=1e-5)
+    found, expected = ([point["train_loss"] for point in each] for each in (points, alone))
+    assert found == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(("every", "steps"), [(10, (9, 10, 20)), (30, (20,))])

@@ -74,18 +74,16 @@ def change_a_bit(path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "name", "damaged"),
+    ("spoil", "damaged"),
     [
-        (change_a_bit, "training.safetensors", ["last"]),
-        (change_a_bit, "training.json", ["last"]),
-        (lambda path: path.write_bytes(path.read_bytes()[:999]), "training.safetensors", ["last"]),
-        (Path.unlink, "sha256.json", ["before"]),  # at which nobody looks where the last one is sound
-        (Path.unlink, "sha256.json", ["last", "before"]),
+        (change_a_bit, ["last/training.safetensors"]),
+        (change_a_bit, ["last/training.json"]),
+        (lambda path: path.write_bytes(path.read_bytes()[:999]), ["last/training.safetensors"]),
+        (Path.unlink, ["before/sha256.json"]),  # at which nobody looks where the last one is sound
+        (Path.unlink, ["last/sha256.json", "before/sha256.json"]),
     ],
 )
-def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
-    fold, tmp_path, monkeypatch, damage, name, damaged
-):
+def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(fold, tmp_path, monkeypatch, spoil, damaged):
     monkeypatch.setattr(Resumable, "is_due", True)
     task = fold(small(**HARD))
     points, result = run(task)
@@ -93,13 +91,13 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(
     killed = objective.run_fold(task)
     assert [repeatable(next(killed)) for _ in range(4)] == points[:4]
     killed.close()
-    for state in damaged:
-        damage(tmp_path / "state" / state / name)
+    for name in damaged:
+        spoil(tmp_path / "state" / name)
     messages, resumed = run(task)
     warnings = [message["warning"] for message in messages if "warning" in message]
     assert [message for message in messages if "warning" not in message] == points
     assert resumed == result
-    assert len(warnings) == (0 if damaged == ["before"] else len(damaged))
+    assert len(warnings) == (0 if damaged == ["before/sha256.json"] else len(damaged))
     assert all(str(tmp_path / "state") in warning for warning in warnings)
 
 

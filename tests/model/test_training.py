@@ -21,9 +21,9 @@ from model.training.randomness import Randomness
 from model.training.schedule import reductions_of, replayed_scale
 from model.training.train import Goal
 from tests.model.conftest import of, run, small
-from tests.model.test_every_shape import build, update_of
+from tests.model.test_every_shape import CPU, build, update_of
+from tests.studies import refuses
 
-CPU = torch.device("cpu")
 PLATEAU = {"training__schedule": "plateau", "training__plateau_patience": 1, "training__warmup_fraction": 0.0}
 
 
@@ -86,8 +86,7 @@ def test_the_plateaus_of_others_change_a_training_without_validation_which_needs
     curves = [[{"epoch": n, "step": 3 * n, "loss": loss / n} for n in (1, 2, 3, 4)] for loss in (1, 0)]
     lasts = [run(fold(config, validation=[], curves=[curve]))[1]["train_loss"] for curve in curves]
     assert lasts[0] < lasts[1] - 0.03
-    with pytest.raises(ValueError, match=r"schedule: plateau needs a validation split"):
-        run(fold(config, validation=[]))
+    refuses(ValueError, r"schedule: plateau needs a validation split", run, fold(config, validation=[]))
 
 
 @pytest.mark.parametrize(
@@ -119,18 +118,14 @@ def test_deterministic_products_are_prepared_before_torch_is_asked_for_a_gpu(fol
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named_and_a_precision_that_needs_one(fold):
-    with pytest.raises(ValueError, match=r"training\.device: must be auto or cpu, given cuda; torch finds no GPU"):
-        choose_device("cuda")
-    with pytest.raises(
-        ValueError, match=r"training\.precision: must be auto, float32 or bfloat16, because .*, given tf32"
-    ):
-        run(fold(small(training__precision="tf32")))
+    refuses(ValueError, r"training\.device: must be auto or cpu, given cuda; torch finds no GPU", choose_device, "cuda")
+    says = r"training\.precision: must be auto, float32 or bfloat16, because .*, given tf32"
+    refuses(ValueError, says, run, fold(small(training__precision="tf32")))
 
 
 def test_processes_that_have_found_different_states_are_refused(fold, monkeypatch):
     monkeypatch.setattr(Processes, "by_first", lambda _, step: step() + 1)
-    with pytest.raises(ValueError, match="the processes of this training have found different states"):
-        run(fold(small()))
+    refuses(ValueError, "the processes of this training have found different states", run, fold(small()))
 
 
 def draws(randomness):
@@ -139,7 +134,6 @@ def draws(randomness):
 
 
 def test_random_numbers_of_a_cpu_touch_no_gpu_and_those_saved_next_to_one_continue_without_it(monkeypatch):
-    """A GPU that is there, and whose every use is an error."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     for name in ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all", "manual_seed_all"):

@@ -10,15 +10,8 @@ from model.attention_maps import store_weights
 from model.config.whole import parse
 from model.errors import SequenceTooLongError
 from model.networks.bodies import Source
+from model.networks.transformer import positions
 from model.networks.transformer.attention import MultiHeadAttention
-from model.networks.transformer.positions import (
-    LearnedPositions,
-    Rotation,
-    SinusoidalPositions,
-    alibi_bias,
-    alibi_slopes,
-    sinusoidal_table,
-)
 from model.networks.transformer.stack import Stack
 from tests.model.conftest import of, small
 
@@ -35,8 +28,6 @@ def stack(data, **settings):
 
 
 def copy(ours, theirs):
-    """Give torch's layers the weights of ours."""
-
     def copy_attention(own, other):
         other.in_proj_weight.copy_(own.projection.weight)
         other.in_proj_bias.copy_(own.projection.bias)
@@ -84,7 +75,7 @@ def test_the_weights_of_a_map_times_the_values_are_what_the_attention_gives(kind
     """The weights are computed by the formula, and the attention by a fused kernel."""
     torch.manual_seed(0)
     module, x, memory = MultiHeadAttention(12, 3, 4, 5, 0.0, True).eval(), torch.randn(2, 6, 12), torch.randn(2, 7, 12)
-    rotation = Rotation.of(6, 4, x.device) if rotary else None
+    rotation = positions.Rotation.of(6, 4, x.device) if rotary else None
     masks = {
         "boolean": torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None, None, :],
         "float": torch.randn(1, 3, 6, 6).masked_fill(torch.ones(6, 6).triu(1) > 0, -torch.inf),
@@ -105,7 +96,7 @@ def test_the_weights_of_a_map_times_the_values_are_what_the_attention_gives(kind
 def test_rotary_scores_depend_on_the_distance_only():
     torch.manual_seed(0)
     query, key = torch.randn(1, 1, 1, 8).expand(1, 1, 6, 8), torch.randn(1, 1, 1, 8).expand(1, 1, 6, 8)
-    rotation = Rotation.of(6, 8, torch.device("cpu"))
+    rotation = positions.Rotation.of(6, 8, torch.device("cpu"))
     scores = (rotation.turn(query) @ rotation.turn(key).transpose(-1, -2))[0, 0]
     for distance in range(-5, 6):
         diagonal = scores.diagonal(distance)
@@ -114,20 +105,21 @@ def test_rotary_scores_depend_on_the_distance_only():
 
 
 def test_alibi_lowers_a_score_by_slope_times_distance_and_slopes_fall_geometrically():
-    torch.testing.assert_close(
-        alibi_bias(alibi_slopes(4), 3, 3)[0], -0.25 * torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]])
-    )
-    torch.testing.assert_close(alibi_slopes(8), torch.tensor([2.0**-i for i in range(1, 9)]))
-    assert len(alibi_slopes(6)) == len(set(alibi_slopes(6).tolist())) == 6
+    distances = torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    torch.testing.assert_close(positions.alibi_bias(positions.alibi_slopes(4), 3, 3)[0], -0.25 * distances)
+    torch.testing.assert_close(positions.alibi_slopes(8), torch.tensor([2.0**-i for i in range(1, 9)]))
+    assert len(positions.alibi_slopes(6)) == len(set(positions.alibi_slopes(6).tolist())) == 6
 
 
 def test_sinusoidal_positions_are_those_of_the_paper_and_grow_with_the_sequence():
     rows = [[math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)] for p in range(50)]
-    torch.testing.assert_close(sinusoidal_table(50, 4), torch.tensor(rows))
-    torch.testing.assert_close(sinusoidal_table(9, 5)[:, 4], (torch.arange(9) / 10_000**0.8).sin())
-    torch.testing.assert_close(SinusoidalPositions(4, 6)(torch.zeros(1, 30, 6))[0], sinusoidal_table(30, 6))
+    torch.testing.assert_close(positions.sinusoidal_table(50, 4), torch.tensor(rows))
+    torch.testing.assert_close(positions.sinusoidal_table(9, 5)[:, 4], (torch.arange(9) / 10_000**0.8).sin())
+    torch.testing.assert_close(
+        positions.SinusoidalPositions(4, 6)(torch.zeros(1, 30, 6))[0], positions.sinusoidal_table(30, 6)
+    )
 
 
 def test_a_sequence_past_the_learned_positions_is_refused_with_both_lengths():
     with pytest.raises(SequenceTooLongError, match=r"at most 8 tokens.*given 9"):
-        LearnedPositions(8, 4)(torch.zeros(1, 9, 4))
+        positions.LearnedPositions(8, 4)(torch.zeros(1, 9, 4))

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.hpo.integrations.training import equal, finished
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, refuses
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 # Checkpoints of users, with the epoch whose model is kept.
@@ -121,10 +121,8 @@ def test_a_checkpoint_that_the_module_brings_works(nets, trained, monkeypatch):
 
 
 def test_a_trainer_that_ends_too_early_and_what_is_not_installed_are_named(trained, monkeypatch):
-    with pytest.raises(
-        ValueError, match=r"Trainer\(max_epochs=5\) ends before strategy.max_amount=9; remove max_epochs"
-    ):
-        trained(max_amount=9)
+    says = r"Trainer\(max_epochs=5\) ends before strategy.max_amount=9; remove max_epochs"
+    refuses(ValueError, says, trained, max_amount=9)
     monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
     monkeypatch.delitem(sys.modules, "hpo.integrations.lightning")
     with pytest.raises(ImportError, match="install it with: python -m pip install lightning"):

@@ -26,7 +26,7 @@ from hpo.trials.space.peers import of_peer
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from tests.hpo.commands.searched import found, outcome_of
-from tests.studies import SPACES, STRATEGIES
+from tests.studies import SPACES, STRATEGIES, refuses
 
 LR = {"lr": (0.1, 1.0)}
 
@@ -120,8 +120,7 @@ def test_a_dimension_of_tune_or_optuna_is_read(given, read):
     ],
 )
 def test_a_dimension_that_no_space_has_is_refused(given, says):
-    with pytest.raises(hpo.HpoError, match=f"^space.net.lr: {says}"):
-        found(lambda config: 1.0, space={"net": {"lr": given}})
+    refuses(hpo.HpoError, f"^space.net.lr: {says}", found, lambda config: 1.0, space={"net": {"lr": given}})
 
 
 OWN_RAY = """
@@ -153,9 +152,8 @@ if __name__ == "__main__":
 @pytest.mark.nightly
 def test_a_ray_of_the_users_own_is_used_and_left_alive():
     Path("own_ray.py").write_text(OWN_RAY)
-    done = subprocess.run(
-        [sys.executable, "own_ray.py", "0.25"], capture_output=True, text=True, timeout=240, check=False
-    )
+    command = [sys.executable, "own_ray.py", "0.25"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("using the Ray that this process is connected to; it keeps running afterwards") == 2
     assert done.stdout.count("\n2 workers") == 2
@@ -239,14 +237,11 @@ def test_what_contradicts_the_tuner_is_refused():
         (None, {"x": tune.grid_search([1, 2])}, "param_space: must have only constants"),
         (["loss", "size"], {}, "metric: must be the name of one metric, given .*size"),
     ):
-        with pytest.raises((ConfigError, SpaceError), match=says):
-            searcher.set_search_properties(metric, None, constants)
+        refuses((ConfigError, SpaceError), says, searcher.set_search_properties, metric, None, constants)
     with pytest.raises(ConfigError, match=r"metric: must be the name of one metric, given .*size"):
         as_searcher(make("random"), {"loss": "min", "size": "min"}, "min")
-    with pytest.raises(ConfigError, match="mode: must be min or max, given 'minimize'"):
-        as_searcher(make("random"), "loss", "minimize")
-    with pytest.raises(ConfigError, match="metric, mode: must be given"):
-        as_searcher(make("random")).searcher.suggest("t0")
+    refuses(ConfigError, "mode: must be min or max, given 'minimize'", as_searcher, make("random"), "loss", "minimize")
+    refuses(ConfigError, "metric, mode: must be given", as_searcher(make("random")).searcher.suggest, "t0")
 
 
 def test_a_paused_trial_that_is_ended_counts_with_its_last_result():

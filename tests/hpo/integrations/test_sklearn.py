@@ -21,41 +21,34 @@ from hpo.integrations.sklearn import HpoSearchCV
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 IRIS = load_iris(return_X_y=True)
+DIGITS = [part[:300] for part in load_digits(return_X_y=True)]
+PIPE = Pipeline([("scale", StandardScaler()), ("clf", SVC())])
 ORDERED = {"name": "grid", "order": "lexicographic", "round_size": 1}
 # A search on every one of their data sets takes a minute altogether.
-CHECKED = [
-    HpoSearchCV(LogisticRegression(), {"C": (0.1, 1.0)}, trials=2, strategy="random", cv=2),
-    HpoSearchCV(Ridge(), {"alpha": (0.1, 1.0)}, trials=2, strategy="random", cv=2),
-]
+CHECKED = (LogisticRegression(), {"C": (0.1, 1.0)}), (Ridge(), {"alpha": (0.1, 1.0)})
 
 
 @pytest.mark.nightly
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks([HpoSearchCV(*given, trials=2, strategy="random", cv=2) for given in CHECKED])
 def test_it_is_an_estimator(estimator, check):
     check(estimator)
 
 
-@pytest.fixture(scope="module")
-def digits():
-    x, y = load_digits(return_X_y=True)
-    return x[:300], y[:300]
-
-
-def test_it_finds_parameters_of_a_pipeline(digits):
+def test_it_finds_parameters_of_a_pipeline():
     space = {"svc__C": hpo.log(1e-3, 1e3), "svc__gamma": hpo.log(1e-4, 1.0), "svc__kernel": ["rbf", "linear"]}
-    search = HpoSearchCV(make_pipeline(StandardScaler(), SVC()), space, trials=12, cv=3).fit(*digits)
+    search = HpoSearchCV(make_pipeline(StandardScaler(), SVC()), space, trials=12, cv=3).fit(*DIGITS)
     assert len(search.cv_results_["mean_test_score"]) == 12
     assert search.best_score_ == max(search.cv_results_["mean_test_score"]) > 0.9
     assert set(search.best_params_) == set(space)
-    assert search.score(*digits) > 0.95
+    assert search.score(*DIGITS) > 0.95
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs(digits):
+def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs():
     def params(jobs, seed=0):
         space = {"C": hpo.log(1e-3, 1e3), "gamma": [0.001, 0.01, 0.1]}
         search = HpoSearchCV(SVC(), space, trials=6, cv=2, random_state=seed, n_jobs=jobs)
-        return search.fit(*digits).cv_results_["params"]
+        return search.fit(*DIGITS).cv_results_["params"]
 
     assert params(None) == params(2) != params(None, seed=1)
 
@@ -67,10 +60,8 @@ def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs(digits):
         ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
         ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
         ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
-        *(
-            ({"space": space}, "space: must be a dict of parameters, or a list of such")
-            for space in ("C", [["C", [1, 2]]])
-        ),
+        ({"space": "C"}, "space: must be a dict of parameters, or a list of such"),
+        ({"space": [["C", [1, 2]]]}, "space: must be a dict of parameters, or a list of such"),
         ({"space": []}, r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
         ({"space": [{"C": [1, 2]}, {"C": (1, 2, 3)}]}, "a tuple must be a range"),
         *(({"strategy": name}, "strategy: must be one that fully trains every point") for name in ("asha", "ladder")),
@@ -81,20 +72,16 @@ def test_what_cannot_be_is_refused(arguments, says):
         HpoSearchCV(SVC(), **({"space": {"C": (0.1, 1.0)}, "trials": 2, "cv": 2} | arguments)).fit(*IRIS)
 
 
-def test_several_scores_have_the_columns_of_scikit_learns_own_search(digits):
+def test_several_scores_have_the_columns_of_scikit_learns_own_search():
     arguments = {"cv": 2, "scoring": {"own": "accuracy", "f1": "f1_macro"}, "refit": "f1"}
     ours = HpoSearchCV(SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy=ORDERED, **arguments)
     theirs = GridSearchCV(SVC(), {"C": [1e-3, 0.1]}, **arguments)
     for search in (ours, theirs):
-        search.fit(*digits)
+        search.fit(*DIGITS)
     assert list(ours.cv_results_) == list(theirs.cv_results_)
     for column in ("params", *(f"{kind}_test_{name}" for kind in ("mean", "std", "rank") for name in ("own", "f1"))):
         assert list(ours.cv_results_[column]) == list(theirs.cv_results_[column])
     assert (ours.best_params_, ours.best_score_) == (theirs.best_params_, theirs.best_score_)
-
-
-def pipe():
-    return Pipeline([("scale", StandardScaler()), ("clf", SVC())])
 
 
 @pytest.mark.parametrize("strategy", ["tpe", "evolutionary", "cma_es", {"name": "gp", "startup": 4}])
@@ -144,7 +131,7 @@ def test_several_scores_survive_candidates_that_fail(scoring):
 def test_estimators_are_values_and_two_that_look_the_same_are_two():
     scalers = [StandardScaler(), StandardScaler(), "passthrough"]
     choices = hpo.choices(*scalers[1:], named=scalers[0])
-    search = HpoSearchCV(pipe(), {"scale": choices, "clf__C": hpo.log(0.1, 10)}, trials=9, cv=2).fit(*IRIS)
+    search = HpoSearchCV(PIPE, {"scale": choices, "clf__C": hpo.log(0.1, 10)}, trials=9, cv=2).fit(*IRIS)
     assert {id(scaler) for scaler in search.cv_results_["param_scale"]} == set(map(id, scalers))
     assert search.best_params_["scale"] in scalers
     assert not hasattr(scalers[0], "mean_")  # a clone was fitted, the values stay as given
@@ -159,9 +146,8 @@ def test_what_is_no_json_value_is_a_value():
     assert set(search.cv_results_["param_hidden_layer_sizes"]) == {(4,), (4, 4)}
     assert search.best_params_["alpha"] in (1e-4, 1e-3, 1e-2)
     weights = [{0: 1.0, 1: 2.0, 2: 1.0}, "balanced", None]
-    search = HpoSearchCV(SVC(), {"class_weight": weights}, strategy=ORDERED, trials=3, cv=2, random_state=None).fit(
-        *IRIS
-    )
+    given = {"strategy": ORDERED, "trials": 3, "cv": 2, "random_state": None}
+    search = HpoSearchCV(SVC(), {"class_weight": weights}, **given).fit(*IRIS)
     assert [params["class_weight"] for params in search.cv_results_["params"]] == weights
 
 
@@ -171,7 +157,7 @@ def test_a_list_of_grids():
         {"clf": [DecisionTreeClassifier(random_state=0)], "clf__max_depth": [1, 2, 3]},
         {"clf": [LogisticRegression()], "scale": [MinMaxScaler(), None]},
     ]
-    search = HpoSearchCV(pipe(), grids, trials=8, strategy="evolutionary", cv=2).fit(*IRIS)
+    search = HpoSearchCV(PIPE, grids, trials=8, strategy="evolutionary", cv=2).fit(*IRIS)
     for place, params in enumerate(search.cv_results_["params"]):
         grid = next(grid for grid in grids if grid["clf"][0] is params["clf"])
         assert set(params) == set(grid)

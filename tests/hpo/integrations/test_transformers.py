@@ -18,7 +18,7 @@ from hpo.workers.objective.definitions import dumps
 from hpo.workers.objective.plain_function import RunningTrial
 from tests.hpo.commands.searched import found, outcome_of
 from tests.hpo.integrations.training import TASK, equal, finished
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ROWS = [{"x": torch.tensor([i % 2, i % 3, 1.0]), "labels": torch.tensor(i % 2)} for i in range(24)]
@@ -154,8 +154,7 @@ def trained(trainer, *configs):
 def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init, more):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
     trained(trainer, {"layers": 2, "learning_rate": 0.1, **more}, {"layers": 3, "learning_rate": 0.2, **more})
-    assert [seen["layers"] for seen in SEEN] == [2, 3]
-    assert [seen["args"].learning_rate for seen in SEEN] == [0.1, 0.2]
+    assert [(seen["layers"], seen["args"].learning_rate) for seen in SEEN] == [(2, 0.1), (3, 0.2)]
     assert trainer.args.learning_rate == 5e-5
 
 
@@ -186,8 +185,7 @@ def test_what_a_trainer_cannot_search_is_refused_before_the_first_trial(tmp_path
             searched(objective, {("learning_rate" if config else "learning_rat"): [1e-4, 1e-3]}, config=config)
     assert not (tmp_path / "runs").exists()
     trainer.model_init = None
-    with pytest.raises(hpo.HpoError, match="model_init"):
-        objective_of(trainer)
+    refuses(hpo.HpoError, "model_init", objective_of, trainer)
 
 
 def test_what_is_not_searched_is_named():
@@ -221,8 +219,7 @@ def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, spa
     with pytest.raises(hpo.HpoError, match=rf"{line}.* before strategy\.max_amount=9"):
         searched(objective_of(trainer), {"learning_rate": [1e-3], **space}, strategy={"name": "asha", "max_amount": 9})
     says = r"TrainingArguments\(\w+=\d+\) ends after \d evaluations, before strategy.max_amount=9; train longer"
-    with pytest.raises(ValueError, match=says):
-        train(trainer, RunningTrial(TASK | {"max_amount": 9}))
+    refuses(ValueError, says, train, trainer, RunningTrial(TASK | {"max_amount": 9}))
 
 
 class WeightedTrainer(Trainer):

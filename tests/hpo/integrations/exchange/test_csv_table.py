@@ -11,9 +11,9 @@ from hpo.study.files.imports import read_imports
 from hpo.trials.goal import Goal
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.table import read_rows
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import prints, refused
 from tests.hpo.commands.searched import found
-from tests.studies import rows
+from tests.studies import refuses, rows
 
 
 def read(text, metric="score"):
@@ -23,9 +23,7 @@ def read(text, metric="score"):
 
 def imported(capsys, text, *words):
     Path("runs.csv").write_text(text)
-    code, out, err = hpo(capsys, "import", "old", "--csv", "runs.csv", *words)
-    assert code == 0, err
-    return out
+    return prints(capsys, "import", "old", "--csv", "runs.csv", *words)
 
 
 def learned(space, metric="score", direction="maximize"):
@@ -36,7 +34,7 @@ def learned(space, metric="score", direction="maximize"):
 def test_our_own_table_comes_back(capsys):
     space = {"lr": [0.1, 0.2], "act": ["relu", "gelu", "tanh"]}
     found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=6, name="own")
-    assert "6 trials, 2 failed" in hpo(capsys, "import", "back", "--csv", "runs/own/trials.csv")[1]
+    assert "6 trials, 2 failed" in prints(capsys, "import", "back", "--csv", "runs/own/trials.csv")
     ours, back = rows(Path("runs/own/trials.csv")), rows(Path("runs/back/trials.csv"))
     for key in ("state", "score", "lr", "act"):
         assert [row[key] for row in back] == [row[key] for row in ours]
@@ -70,10 +68,8 @@ def test_the_table_of_ray_and_one_with_columns_without_a_name_and_blanks_around_
 def test_the_table_of_wandb_has_booleans_in_small_letters_and_numbers_as_texts(capsys):
     text = '"Name","amp","width","accuracy"\n"a","true","16.0","0.5"\n"b","False","32","0.7"\n'
     imported(capsys, text, "--metric", "accuracy", "--keys", "amp,width")
-    assert learned({"amp": [True, False], "width": {"choices": [16, 32]}}, "accuracy") == [
-        ({"amp": True, "width": 16}, 0.5),
-        ({"amp": False, "width": 32}, 0.7),
-    ]
+    expected = [({"amp": True, "width": 16}, 0.5), ({"amp": False, "width": 32}, 0.7)]
+    assert learned({"amp": [True, False], "width": {"choices": [16, 32]}}, "accuracy") == expected
     other = {"amp": ["true", "False"], "width": {"low": 8, "high": 64, "integer": True}}
     assert learned(other, "accuracy")[0][0] == {"amp": "true", "width": 16}
 
@@ -107,16 +103,13 @@ def test_states_in_words_of_others(column, states, scores, num_unfinished):
     ],
 )
 def test_a_broken_table_is_named_with_its_line(text, message):
-    with pytest.raises(DataError, match=message):
-        read(text)
+    refuses(DataError, message, read, text)
 
 
 def test_a_table_that_is_not_there_and_a_column_twice_in_one_of_trials_are_named():
-    with pytest.raises(DataError, match=r"^csv: gone\.csv cannot be read: No such file"):
-        read_csv(Path("gone.csv"), "score", None, None)
+    refuses(DataError, r"^csv: gone\.csv cannot be read: No such file", read_csv, Path("gone.csv"), "score", None, None)
     Path("trials.csv").write_text("number,state,lr,score,lr\n0,complete,1,2,3\n")
-    with pytest.raises(StudyError, match=r"^trials\.csv: two columns are called 'lr'"):
-        read_rows(Path("trials.csv"), ["state"])
+    refuses(StudyError, r"^trials\.csv: two columns are called 'lr'", read_rows, Path("trials.csv"), ["state"])
 
 
 def test_hyperparameters_and_metrics_get_the_names_of_the_new_study_and_those_that_do_not_fit_are_refused(capsys):
@@ -139,5 +132,4 @@ def test_scores_of_another_metric_or_direction_are_refused(capsys):
     assert "metric: accuracy (maximize)" in imported(capsys, text, "--metric", "accuracy")
     with pytest.raises(ConfigError, match=r"has the metrics accuracy: maximize, but this study has loss: minimize$"):
         learned(space, "loss", "minimize")
-    with pytest.raises(ConfigError, match=r"this study has score: maximize; .* --rename OLD=NEW"):
-        learned(space, "score")
+    refuses(ConfigError, r"this study has score: maximize; .* --rename OLD=NEW", learned, space, "score")

@@ -19,7 +19,7 @@ from hpo.trials.goal import Goal, Limit
 from hpo.trials.record.storage import sqlite_url
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Proposal
-from tests.hpo.cli.commands import hpo, refused
+from tests.hpo.cli.commands import prints, refused
 from tests.hpo.commands.searched import found
 from tests.studies import rows
 
@@ -39,15 +39,12 @@ def original():
 
 
 def exported(capsys):
-    code, out, err = hpo(capsys, "export", "toy", "--optuna", TARGET, "--name", "there")
-    assert code == 0, err
+    out = prints(capsys, "export", "toy", "--optuna", TARGET, "--name", "there")
     return out, optuna.load_study(study_name="there", storage=TARGET)
 
 
 def imported(capsys, url, *words):
-    code, out, err = hpo(capsys, "import", "mine", "--optuna", url, *words)
-    assert code == 0, err
-    return out
+    return prints(capsys, "import", "mine", "--optuna", url, *words)
 
 
 def test_an_exported_study_reads_there_as_it_does_here_and_comes_back(capsys, toy):
@@ -118,7 +115,7 @@ def test_a_search_by_amounts_is_exported_as_a_pruner_of_optuna_would_have_left_i
         assert trial.user_attrs["memory"] == 10.0 * trial.params["layers"]
 
 
-def elsewhere():
+def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
     sampler = optuna.samplers.RandomSampler(seed=1)
     study = optuna.create_study(storage="sqlite:///old.db", study_name="old", direction="maximize", sampler=sampler)
     for number in range(6):
@@ -132,11 +129,6 @@ def elsewhere():
         value = {3: float("inf")}.get(number, number / 10) if state == TrialState.COMPLETE else None
         if number != 5:
             study.tell(trial, value, state)
-    return study
-
-
-def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
-    study = elsewhere()
     assert {trial.params["optimizer"] for trial in study.trials[:5]} >= {"adam", None}
     with pytest.raises(StudyError, match="study 'old' has 6 trials, but at most 5 can be read"):
         read_optuna("sqlite:///old.db", "old", 5)

@@ -5,12 +5,10 @@ import os
 import pickle
 from pathlib import Path
 
-import pytest
-
 from hpo.errors import DataError, DocumentError
 from hpo.integrations.exchange.ray_folder import read_ray
 from tests.hpo.cli.commands import hpo
-from tests.studies import rows
+from tests.studies import refuses, rows
 
 
 class Bomb:
@@ -71,13 +69,9 @@ def test_without_states_the_results_and_errors_decide():
 
 def test_what_cannot_be_read_is_named():
     write_trial(0, {"lr": 0.1}, [{"loss": 1.0, "done": True}])
-    with pytest.raises(DataError, match="no result has 'los'; did you mean 'loss'"):
-        read_ray(Path("sweep"), "los", None)
-    with pytest.raises(DataError, match=r"no trial with a params.json"):
-        read_ray(Path("sweep/train_00000"), "loss", None)
-    with pytest.raises(DataError, match=r"^ray: there is no folder gone"):
-        read_ray(Path("gone"), "loss", None)
+    refuses(DataError, "no result has 'los'; did you mean 'loss'", read_ray, Path("sweep"), "los", None)
+    refuses(DataError, r"no trial with a params.json", read_ray, Path("sweep/train_00000"), "loss", None)
+    refuses(DataError, r"^ray: there is no folder gone", read_ray, Path("gone"), "loss", None)
     for text, says in (("{", r"params.json:1:2: is not JSON"), ("[1]", "must be a JSON object, given a list")):
         Path("sweep/train_00000/params.json").write_text(text)
-        with pytest.raises(DocumentError, match=says):
-            read_ray(Path("sweep"), "loss", None)
+        refuses(DocumentError, says, read_ray, Path("sweep"), "loss", None)
