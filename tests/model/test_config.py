@@ -14,14 +14,11 @@ def fault(config):
     return ".".join(map(str, error["loc"])), error
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("training.lr", 0), ("training.lr", float("nan")), ("training.lr", "0.1"), ("model.dropout", 1.5),
-        ("training.epochs", 2.5), ("training.optimizer", "adamm"), ("model.num_layers", True), ("data.name", "digit"),
-        ("training.learning_rate", 1), ("model.family", "transformers"), ("data.path", "digits.csv"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("key", "value"), [
+    ("training.lr", 0), ("training.lr", float("nan")), ("training.lr", "0.1"), ("model.dropout", 1.5),
+    ("training.epochs", 2.5), ("training.optimizer", "adamm"), ("model.num_layers", True), ("data.name", "digit"),
+    ("training.learning_rate", 1), ("model.family", "transformers"), ("data.path", "digits.csv"),
+])  # fmt: skip
 def test_a_wrong_value_is_refused_under_its_full_key(key, value):
     assert fault(compose(**{key.replace(".", "__"): value}))[0] == key
 

@@ -62,23 +62,20 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     assert (described["labels"], [file["bytes"] for file in described["files"]]) == ([*"010010"], [30, 30, 9])
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
-        ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
-        ("a.csv", "text,label\none,x\na\0b,x\n", r"a.csv:3: holds a NUL"),
-        ("a.csv", "text,label\n", r"a.csv: has no example below the header"),
-        ("a.csv", "text,text,label\na,b,c\n", r"a.csv:1: two columns are called 'text'"),
-        ("a.csv", ",\n,\n", r"a.csv: every field is empty"),
-        ("a.csv", " \n", r"a.csv: the file is empty"),
-        ("a.dat", "one,x\n", r"a.dat: the name has no ending of a known format"),
-        ("a.jsonl", "[1]\n", r"a.jsonl:1: is a JSON list"),
-        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
-        ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
-        ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' .*0\.5"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("a.csv", 'text,label\n"one\ntwo",x\nthree\n', r"a.csv:4: .*1 field; must .* 2"),
+    ("a.csv", "text,label\none,x\ntwo,\n", r"a.csv:3: the label is empty"),
+    ("a.csv", "text,label\none,x\na\0b,x\n", r"a.csv:3: holds a NUL"),
+    ("a.csv", "text,label\n", r"a.csv: has no example below the header"),
+    ("a.csv", "text,text,label\na,b,c\n", r"a.csv:1: two columns are called 'text'"),
+    ("a.csv", ",\n,\n", r"a.csv: every field is empty"),
+    ("a.csv", " \n", r"a.csv: the file is empty"),
+    ("a.dat", "one,x\n", r"a.dat: the name has no ending of a known format"),
+    ("a.jsonl", "[1]\n", r"a.jsonl:1: is a JSON list"),
+    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
+    ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
+    ("a.jsonl", '{"text": "a", "label": 0.5}\n', r"a.jsonl:1: 'label' .*0\.5"),
+])  # fmt: skip
 def test_a_bad_file_gives_one_line_that_names_the_place(tmp_path, name, content, message):
     refuses(DataError, message, describe, write(tmp_path / name, content))
 

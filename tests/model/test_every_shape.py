@@ -27,13 +27,10 @@ ITEMS = {
 }
 SETTINGS = {"data__min_count": 1, "model__dropout": 0.0, "training__lr": 0.01, "training__clip_norm": None}
 OF_DATA = {"language_modelling": {"data__tokens": "words", "data__context": 6}, "tagging": {}}
+ALIBI = {"positions": "alibi", "norm_order": "last"}
 # Settings of each family's model, for each shape or for all.
 VARIANTS = {
-    "transformer": {
-        "sinusoidal": {},
-        "rotary": {"positions": "rotary"},
-        "alibi": {"positions": "alibi", "norm_order": "last"},
-    },
+    "transformer": {"sinusoidal": {}, "rotary": {"positions": "rotary"}, "alibi": ALIBI},
     "convolutional": {"normed": {"filter_width": 5}, "not normed": {"weight_norm": False}},
     "recurrent_encoder": {"lstm": {"num_layers": 2}, "gru": {"cell": "gru", "bidirectional": False}},
     "recurrent_decoder": {"lstm": {"num_layers": 2}, "gru": {"cell": "gru"}},
@@ -119,9 +116,7 @@ def test_every_position_norm_and_nonlinearity_builds_and_steps(positions):
 
 
 @FIRST
-def test_the_first_loss_is_the_logarithm_of_the_number_of_answers_and_nearly_the_same_in_half_precision(
-    data, family, settings
-):
+def test_the_first_loss_is_the_log_of_the_number_of_answers_and_nearly_that_in_half_precision(data, family, settings):
     losses = []
     for precision in ("float32", "bfloat16"):
         _, task, encoded, network = made = build(data, family, **settings, training__precision=precision)

@@ -107,25 +107,22 @@ TAGGED = {"data": "tagging", "path": "", "word_column": "tokens", "tag_column": 
 RUNNING = {"data": "language_modelling", "path": ""}
 
 
-@pytest.mark.parametrize(
-    ("splits", "settings", "message"),
-    [
-        ({"whole": LABELLED}, {"path": ":dev"}, "has no splits; leave :dev out of data.path"),
-        ({"train": LABELLED}, {"path": "", "text_column": 1}, "data.text_column .*must be a name"),
-        ({"train": {"tokens": [["a", "b"]], "upos": [["X"]]}}, TAGGED, "row 0: has 2 words, but 1 tags; must have one"),
-        ({"train": {"tokens": ["a b"], "upos": [["X"]]}}, TAGGED, "row 0: 'tokens' is a b; must be a list with one"),
-        ({"train": {"text": [7]}}, RUNNING, "row 0: 'text' is 7; must be a text"),
-        ({"train": {"text": ["", " "]}}, RUNNING, "saved:train: every row is empty; at least one row must hold text"),
-        ({"train": LABELLED}, {"path": ":dev"}, "has no split 'dev'; the splits are train"),
-        ({"test": LABELLED}, {"path": ""}, "no split 'train'.*test.* as in data.path="),
-        ({"train": LABELLED, "test": LABELLED}, {"train": "", "test": ":test"}, "as in data.train=.*:train"),
-        ({"train": LABELLED}, {"path": "", "text_column": "words"}, "no column 'words'; the columns are 'text'"),
-        ({"train": LABELLED | {"label": [0, -1]}, "features": CLASSES}, {"path": ""}, "row 1: 'label' is -1, which is"),
-        ({"train": {"text": ["a", None], "label": ["x", "y"]}}, {"path": ""}, "row 1: 'text' .*null"),
-        ({"train": {"text": [], "label": []}}, {"path": ""}, "not a folder .*`save_to_disk`"),
-        ({"train": LABELLED}, {"path": "", "subset": "sst2"}, "data.subset: .* folder"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("splits", "settings", "message"), [
+    ({"whole": LABELLED}, {"path": ":dev"}, "has no splits; leave :dev out of data.path"),
+    ({"train": LABELLED}, {"path": "", "text_column": 1}, "data.text_column .*must be a name"),
+    ({"train": {"tokens": [["a", "b"]], "upos": [["X"]]}}, TAGGED, "row 0: has 2 words, but 1 tags; must have one"),
+    ({"train": {"tokens": ["a b"], "upos": [["X"]]}}, TAGGED, "row 0: 'tokens' is a b; must be a list with one"),
+    ({"train": {"text": [7]}}, RUNNING, "row 0: 'text' is 7; must be a text"),
+    ({"train": {"text": ["", " "]}}, RUNNING, "saved:train: every row is empty; at least one row must hold text"),
+    ({"train": LABELLED}, {"path": ":dev"}, "has no split 'dev'; the splits are train"),
+    ({"test": LABELLED}, {"path": ""}, "no split 'train'.*test.* as in data.path="),
+    ({"train": LABELLED, "test": LABELLED}, {"train": "", "test": ":test"}, "as in data.train=.*:train"),
+    ({"train": LABELLED}, {"path": "", "text_column": "words"}, "no column 'words'; the columns are 'text'"),
+    ({"train": LABELLED | {"label": [0, -1]}, "features": CLASSES}, {"path": ""}, "row 1: 'label' is -1, which is"),
+    ({"train": {"text": ["a", None], "label": ["x", "y"]}}, {"path": ""}, "row 1: 'text' .*null"),
+    ({"train": {"text": [], "label": []}}, {"path": ""}, "not a folder .*`save_to_disk`"),
+    ({"train": LABELLED}, {"path": "", "subset": "sst2"}, "data.subset: .* folder"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_reported_in_one_line(save, splits, settings, message):
     folder = save(**splits)
     places = {key: folder + settings[key] for key in ("path", "train", "test") if key in settings}

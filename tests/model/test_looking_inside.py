@@ -199,15 +199,12 @@ def test_a_decoder_attends_to_nothing_later_and_to_what_its_prediction_reads_of_
         assert torch.tensor(head).triu(1).eq(0).all()
 
 
-@pytest.mark.parametrize(
-    ("family", "settings", "names", "heads"),
-    [
-        ("transformer", {"num_decoder_layers": 1}, ["encoder 0", "decoder 0", "cross 0"], 2),
-        ("recurrent", {"attend": "after"}, ["cross 0"], 1),
-        ("recurrent", {"attend": "before"}, ["cross 0"], 1),
-        ("convolutional", {}, ["cross 0", "cross 1", "cross 2"], 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("family", "settings", "names", "heads"), [
+    ("transformer", {"num_decoder_layers": 1}, ["encoder 0", "decoder 0", "cross 0"], 2),
+    ("recurrent", {"attend": "after"}, ["cross 0"], 1),
+    ("recurrent", {"attend": "before"}, ["cross 0"], 1),
+    ("convolutional", {}, ["cross 0", "cross 1", "cross 2"], 1),
+])  # fmt: skip
 def test_an_encoder_decoder_has_a_map_of_each_layer_and_kind(reverser, family, settings, names, heads):
     maps = maps_of(reverser(family, **of("model", settings)), "1 2 3", "3 2", heads)
     kinds = {"encoder": "encoder layer", "decoder": "decoder layer", "cross": "cross-attention layer"}

@@ -246,7 +246,7 @@ WIDE = {"model__d_model": 32, "model__dropout": 0.0, "training__lr": 0.005, "tra
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("data", "text", "settings", "epochs", "metric", "least"),
+    ("data", "text", "given", "epochs", "metric", "least"),
     [
         ("tagging", TAGGED, {}, 15, "accuracy", 1),
         ("language_modelling", POEM, {"data__context": 8}, 30, "loss", -math.log(2)),
@@ -254,13 +254,11 @@ WIDE = {"model__d_model": 32, "model__dropout": 0.0, "training__lr": 0.005, "tra
     ],
     ids=["tagging", "language modelling", "copying"],
 )
-def test_every_task_is_learned_and_scored_as_well_from_the_checkpoint(
-    fold, tmp_path, data, text, settings, epochs, metric, least
-):
+def test_every_task_is_learned_and_its_checkpoint_is_as_good(fold, tmp_path, data, text, given, epochs, metric, least):
     if text:
-        settings = settings | {"data__path": str(tmp_path / "text.tsv")}
+        given = given | {"data__path": str(tmp_path / "text.tsv")}
         (tmp_path / "text.tsv").write_text(text)
-    config = small(data, training__epochs=epochs, training__batch_size=8, **settings)
+    config = small(data, training__epochs=epochs, training__batch_size=8, **given)
     sign, goal = (-1, {}) if metric == "loss" else (1, MAXIMIZE)
     task = fold(config, metric=metric, **goal, checkpoint_dir=str(tmp_path / "checkpoint"))
     for found in (run(task)[1], scored(config, task, range(20))):

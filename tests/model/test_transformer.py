@@ -115,9 +115,8 @@ def test_sinusoidal_positions_are_those_of_the_paper_and_grow_with_the_sequence(
     rows = [[math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)] for p in range(50)]
     torch.testing.assert_close(positions.sinusoidal_table(50, 4), torch.tensor(rows))
     torch.testing.assert_close(positions.sinusoidal_table(9, 5)[:, 4], (torch.arange(9) / 10_000**0.8).sin())
-    torch.testing.assert_close(
-        positions.SinusoidalPositions(4, 6)(torch.zeros(1, 30, 6))[0], positions.sinusoidal_table(30, 6)
-    )
+    added = positions.SinusoidalPositions(4, 6)(torch.zeros(1, 30, 6))[0]
+    torch.testing.assert_close(added, positions.sinusoidal_table(30, 6))
 
 
 def test_a_sequence_past_the_learned_positions_is_refused_with_both_lengths():

@@ -80,15 +80,13 @@ def test_the_final_model_needs_no_validation_split(digits, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("name", "least"), [("hugging_face", 0.2), ("hugging_face_lora", 0.2), ("lightning_digits", 0.7)]
-)
-def test_the_examples_of_trainers_run(name, least):
+@pytest.mark.parametrize("name", ["hugging_face", "hugging_face_lora", "lightning_digits"])
+def test_the_examples_of_trainers_run(name):
     command = [sys.executable, str(REPOSITORY / f"examples/{name}.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     (best,) = (line for line in done.stdout.splitlines() if " {'" in line)
-    assert float(best.split()[0]) > least, done.stdout
+    assert float(best.split()[0]) > (0.7 if "lightning" in name else 0.2), done.stdout
     assert "\n  accuracy = " in done.stdout
 
 
