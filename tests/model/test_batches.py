@@ -49,8 +49,7 @@ def test_sequences_are_padded_at_their_end_or_laid_end_to_end_unless_all_are_of_
     assert padded.tolist() == [[5, 6, 0], [1, 2, 3], [4, 0, 0]]
     assert mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
     tokens, packing = SEQUENCES.pack(torch.tensor([2, 0, 1]), CPU)
-    assert tokens.tolist() == [[5, 6, 1, 2, 3, 4]]
-    assert packing.positions.tolist() == [0, 1, 0, 1, 2, 0]
+    assert (tokens.tolist(), packing.positions.tolist()) == ([[5, 6, 1, 2, 3, 4]], [0, 1, 0, 1, 2, 0])
     assert torch.equal(packing.pad(tokens), padded)
     tokens, packing = SEQUENCES.pack(torch.tensor([0, 0]), CPU)
     assert (tokens.tolist(), packing) == ([[1, 2, 3], [1, 2, 3]], None)

@@ -157,8 +157,7 @@ def stored(tokens):
 
 def test_a_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
     tokens = Vocabulary.learn(["b a c b d"], unit="words", lowercase=True, min_count=1, max_size=3)
-    assert tokens.tokens[4:] == ("b", "a", "c")
-    assert tokens.encode("B d") == [4, UNKNOWN]
+    assert (tokens.tokens[4:], tokens.encode("B d")) == (("b", "a", "c"), [4, UNKNOWN])
 
 
 def test_a_vocabulary_without_a_token_is_refused():

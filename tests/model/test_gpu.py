@@ -127,9 +127,8 @@ HEADS = {"all_heads": LARGER, "grouped": GROUPED, "alibi": ALIBI, "grouped_and_a
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_attention_never_takes_the_quadratic_kernel(configure, fold, data, precision, heads):
     """With padding, and without: torch raises where no other kernel fits."""
-    config = configure(data, training__precision=precision, **of("model", heads))
     with sdpa_kernel(NOT_QUADRATIC):
-        run(fold(config))
+        run(fold(configure(data, training__precision=precision, **of("model", heads))))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, as it compiles

@@ -145,9 +145,8 @@ BAD_OPTIONS = [
 
 
 def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, reverser, tmp_path):
-    folder = poet()
     for options, message in BAD_OPTIONS:
-        refuses(ValueError, message, objective.predict, folder, ["the"], options)
+        refuses(ValueError, message, objective.predict, poet(), ["the"], options)
     for model, inputs, message in (
         (sentiment, [[1.0, 2.0]], "texts"),
         (sentiment, [], "at least one input"),

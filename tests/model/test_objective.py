@@ -44,8 +44,7 @@ def test_a_curve_point_and_a_result_hold_what_the_search_relies_on(fold):
 def test_the_result_is_the_best_evaluation_and_the_first_of_equal_ones(fold, metric, direction, best):
     points, result = run(fold(small(training__epochs=6, training__lr=0.05), metric=metric, direction=direction))
     values = [point[metric] for point in points]
-    assert result[metric] == best(values)
-    assert result["best_epoch"] == 1 + values.index(best(values))
+    assert (result[metric], result["best_epoch"]) == (best(values), 1 + values.index(best(values)))
 
 
 @pytest.mark.slow
@@ -76,8 +75,7 @@ def test_two_trainings_in_turns_do_not_disturb_each_other(fold):
 
 
 def test_without_validation_the_last_weights_are_stored(fold, tmp_path):
-    task = fold(small(), validation=[], epochs=1, checkpoint_dir=str(tmp_path / "checkpoint"))
-    points, result = run(task)
+    points, result = run(fold(small(), validation=[], epochs=1, checkpoint_dir=str(tmp_path / "checkpoint")))
     assert (points, set(result)) == ([], {"train_loss", *COUNTED})
     assert load_checkpoint(str(tmp_path / "checkpoint")).task.classes == tuple("0123456789")
 

@@ -69,8 +69,7 @@ def test_the_worker_goes_on_with_the_next_task_as_if_nothing_had_been(fold, full
     alone, expected = outcome(task)
     assert failed.error
     assert (after.error, repeatable(after.metrics)) == (None, repeatable(alone.metrics))
-    assert len(points) == 2
-    assert points == expected
+    assert (len(points), points) == (2, expected)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ WIDTH = 8
 def encoded(network):
     """Return the encoder's annotations of the second source, the states after it, and that pair's whole logits."""
     source, attention_mask, target = batch()
-    length = int(attention_mask[1].sum())
-    read = network.encoder.read(network.source_embedding(source[1:2, :length]), None)
+    read = network.encoder.read(network.source_embedding(source[1:2, : int(attention_mask[1].sum())]), None)
     words = network.target_embedding.tokens.weight[target[1]]
     return read.outputs[0], [part[:, 0] for part in read.more], words, network(source, attention_mask, target)[1]
 

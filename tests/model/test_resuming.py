@@ -44,9 +44,8 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     part = task | state_of(tmp_path) | {"checkpoint_dir": str(tmp_path / "parts")}
     runs = [run(part | {"amount": amount, "trained": trained}) for trained, amount in ((0, 2), (2, 3), (3, None))]
     parts = [point for first, _ in runs for point in first]
-    more = [point.pop("more") for point in points]
+    assert [point.pop("more") for point in points] == [True] * (len(points) - 1) + [False]
     assert [point.pop("more") for point in parts][-1] is False
-    assert more == [True] * (len(points) - 1) + [False]
     steps = {point["step"] for point in points}
     # Besides, an amount's end between two evaluations.
     assert [point for point in parts if point["step"] in steps] == points
@@ -95,8 +94,7 @@ def test_a_damaged_state_gives_way_to_the_one_before_and_that_to_the_start(fold,
         spoil(tmp_path / "state" / name)
     messages, resumed = run(task)
     warnings = [message["warning"] for message in messages if "warning" in message]
-    assert [message for message in messages if "warning" not in message] == points
-    assert resumed == result
+    assert ([message for message in messages if "warning" not in message], resumed) == (points, result)
     assert len(warnings) == (0 if damaged == ["before/sha256.json"] else len(damaged))
     assert all(str(tmp_path / "state") in warning for warning in warnings)
 

@@ -199,8 +199,7 @@ def test_a_compiled_network_of_any_family_takes_batches_of_any_size_and_chunks_o
     losses = []
     for limit, compiles in ((2**26, False), (100, True)):
         monkeypatch.setattr(cross_entropy, "LARGEST_LOGITS", limit)
-        made = build("translation", family, training__compile=compiles, training__batching=batching)
-        update = update_of(*made)
+        update = update_of(*build("translation", family, training__compile=compiles, training__batching=batching))
         batches = (torch.arange(4), torch.tensor([3, 0, 1]) if batching == "packed" else torch.arange(4))
         losses.append([float(update([indices], 0.01)[0]) for indices in batches])
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)

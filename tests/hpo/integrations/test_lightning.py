@@ -61,8 +61,7 @@ def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(dig
 
 def test_the_final_model_needs_no_validation_split(digits):
     curve, result, _ = digits(validation=[])
-    assert [set(point) for point in curve] == [{"epoch", "more"}] * 9
-    assert result == {}
+    assert ([set(point) for point in curve], result) == ([{"epoch", "more"}] * 9, {})
 
 
 @pytest.fixture
@@ -98,8 +97,7 @@ def test_checkpoints_of_the_users_work_next_to_ours_also_of_a_training_in_parts(
 
 def test_early_stopping_says_that_no_more_comes(nets, trained):
     curve, _, kept, _ = trained(nets.EarlyStopping("end", patience=1, check_on_train_epoch_end=True), nets.best())
-    assert [point["more"] for point in curve] == [True, True, True, False]
-    assert kept == 2
+    assert ([point["more"] for point in curve], kept) == ([True, True, True, False], 2)
 
 
 def test_a_folder_of_the_users_is_the_users(nets, trained, tmp_path):

@@ -209,8 +209,7 @@ def run(study, count, sign=1):
 @pytest.mark.parametrize(("name", "sign"), [*((name, 1) for name in QUICK), ("evolutionary", -1)])
 def test_one_trial_at_a_time_gets_the_trials_of_our_own_search(name, sign):
     expected = [dict(trial.point) for trial in play(make(name), 4, loss_of)][:18]
-    direction = "maximize" if sign == -1 else "minimize"
-    study = optuna.create_study(sampler=as_sampler(make(name)), direction=direction)
+    study = optuna.create_study(sampler=as_sampler(make(name)), direction="maximize" if sign == -1 else "minimize")
     assert run(study, len(expected), sign) == expected
 
 

@@ -114,8 +114,7 @@ def test_a_number_as_error_score_is_the_score_of_what_failed_as_the_strategy_kno
     told = Mock(side_effect=with_scores)
     monkeypatch.setattr("hpo.integrations.sklearn.with_scores", told)
     search = HpoSearchCV(SVC(), {"C": [-1.0, 1.0]}, strategy=ORDERED, trials=2, cv=2, error_score=0).fit(*IRIS)
-    assert search.cv_results_["mean_test_score"][0] == 0
-    assert search.best_params_ == {"C": 1.0}
+    assert (search.cv_results_["mean_test_score"][0], search.best_params_) == (0, {"C": 1.0})
     assert [call.args[1] == [None] for call in told.call_args_list] == [True, False]
 
 

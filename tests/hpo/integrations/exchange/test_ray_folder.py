@@ -63,8 +63,7 @@ def test_without_states_the_results_and_errors_decide():
     write_trial(2, {"lr": 0.3}, error="RuntimeError: no luck")
     for metric in ("nested/acc", "nested.acc"):
         read = read_ray(Path("sweep"), metric, None)
-        assert [attempt.score for attempt in read.attempts] == [0.25, None]
-        assert read.num_unfinished == 1
+        assert ([attempt.score for attempt in read.attempts], read.num_unfinished) == ([0.25, None], 1)
 
 
 def test_what_cannot_be_read_is_named():
