@@ -84,10 +84,9 @@ def test_a_filter_of_a_decoder_may_be_even():
     objective.check(compose("language_modelling", "convolutional_decoder", data__path="a", model__filter_width=4))
 
 
-@pytest.mark.parametrize(
-    ("paths", "content"),
-    [({}, "data.train"), ({"path": "a.csv", "test": "b.csv"}, "cannot be combined with separate"),
-     ({"train": "a.csv"}, "data.validation"), ({"test": "a.csv"}, "must be given")],
-)  # fmt: skip
+@pytest.mark.parametrize(("paths", "content"), [
+    ({}, "data.train"), ({"path": "a.csv", "test": "b.csv"}, "cannot be combined with separate"),
+    ({"train": "a.csv"}, "data.validation"), ({"test": "a.csv"}, "must be given"),
+])  # fmt: skip
 def test_files_must_be_named_in_one_of_the_two_ways(paths, content):
     assert content in fault(compose("text_classification", **of("data", paths)))[1]["msg"]

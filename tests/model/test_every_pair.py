@@ -18,6 +18,7 @@ from model.networks.encoder_decoder import EncoderDecoder
 from tests.model.conftest import of, small
 
 VOCABULARY = 9
+LENGTHS = torch.tensor([[5], [4], [1], [2], [5], [3]])
 SIZES = {
     "transformer": {},
     "recurrent": {"d_model": 6, "hidden_width": 8, "bidirectional": True, "head_scale": 1.0},
@@ -59,11 +60,7 @@ NETWORKS = [
     *(("recurrent", dict(zip(WIRED, wiring, strict=True))) for wiring in WIRINGS),
     *(("convolutional", settings) for settings in CONVOLUTIONAL),
 ]
-EVERY = pytest.mark.parametrize(
-    ("family", "settings"),
-    NETWORKS,
-    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
-)
+EVERY = pytest.mark.parametrize(("family", "settings"), NETWORKS, ids=str)
 
 
 @EVERY
@@ -125,9 +122,6 @@ def test_the_whole_network_is_that_of_gehring_et_al(settings):
         x = (x + (h + attention.leave(c * length * math.sqrt(1 / length))) * half) * half
     logits = network.decoder.leave(x) @ network.head.own.weight.T
     torch.testing.assert_close(logits, network(source, attention_mask, target)[1])
-
-
-LENGTHS = torch.tensor([[5], [4], [1], [2], [5], [3]])
 
 
 def score(network, source, tokens, penalty):

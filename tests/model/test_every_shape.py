@@ -50,7 +50,6 @@ CASES = [
 POOLED = [("text_classification", family, {"model__pooling": each}) for family in FAMILIES for each in ("first", "max")]
 NAMES = ("data", "family", "settings")
 EVERY = pytest.mark.parametrize(NAMES, CASES)
-# The first network of each family and shape.
 FIRST = pytest.mark.parametrize(NAMES, {case.values[:2]: case for case in reversed(CASES)}.values())
 
 

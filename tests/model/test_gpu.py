@@ -90,8 +90,7 @@ def test_every_precision_trains(configure, fold, data, precision):
         pytest.skip("it needs a GPU")
     config = configure(data, training__epochs=5, training__batch_size=16)
     rounded, exact = losses(fold, changed(config, precision=precision)), losses(fold, config)
-    assert rounded[-1] < rounded[0]
-    assert rounded[-1] == pytest.approx(exact[-1], rel=0.1)
+    assert rounded[0] > rounded[-1] == pytest.approx(exact[-1], rel=0.1)
 
 
 @pytest.mark.parametrize("data", ["text_classification", "language_modelling"])
@@ -157,7 +156,6 @@ def test_predictions_and_attention_maps_are_computed_on_the_gpu(configure, fold,
 
 @NEEDS_MEMORY
 def test_memory_that_runs_out_costs_one_training(configure, fold):
-    """A training that does not fit names its batch size, and the next one in the same process has its memory back."""
     fits = fold(configure("digits"))
     expected = run(fits)
     torch.cuda.empty_cache()

@@ -211,8 +211,7 @@ def test_an_encoder_decoder_has_a_map_of_each_layer_and_kind(reverser, family, s
     source, target = ["1", "2", "3"], ["<start>", "3", "2"]
     for one in maps:
         is_encoder, is_decoder = (one["name"].startswith(name) for name in ("encoder", "decoder"))
-        assert one["rows"] == (source if is_encoder else target)
-        assert one["columns"] == (target if is_decoder else source)
+        assert (one["rows"], one["columns"]) == (source if is_encoder else target, target if is_decoder else source)
 
 
 def test_without_attention_there_is_no_map(reverser):

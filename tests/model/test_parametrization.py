@@ -112,8 +112,7 @@ def test_a_checkpoint_is_read_with_the_scales_of_its_network(fold, tmp_path):
     """Of 16 numbers per token, where the base has 128, and of one layer, where it has two."""
     run(fold(small(**MUP), checkpoint_dir=str(tmp_path / "model")))
     network = load_checkpoint(str(tmp_path / "model")).network
-    assert network.head.scale == pytest.approx((16 / 128) ** -0.5)
-    assert network.encoder.layers[0].branch_scale == 2
+    assert (network.head.scale, network.encoder.layers[0].branch_scale) == (pytest.approx((16 / 128) ** -0.5), 2)
 
 
 def test_the_sizes_of_a_task_are_those_of_its_steps(fold):

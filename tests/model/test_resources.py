@@ -53,7 +53,6 @@ def test_products_are_those_that_torch_counts_in_a_forward_pass(data, family, se
 
 
 def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_and_splits(fold, tmp_path):
-    """Also without validation, and of the test split."""
     config, folder = small(training__epochs=1), tmp_path / "checkpoint"
     task = fold(config, checkpoint_dir=str(folder))
     _, result = run(task)

@@ -48,8 +48,7 @@ def test_a_training_that_is_stopped_and_resumed_ends_with_the_same_bits(fold, tm
     assert [point.pop("more") for point in parts][-1] is False
     steps = {point["step"] for point in points}
     # Besides, an amount's end between two evaluations.
-    assert [point for point in parts if point["step"] in steps] == points
-    assert runs[-1][1] == result
+    assert ([point for point in parts if point["step"] in steps], runs[-1][1]) == (points, result)
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
 

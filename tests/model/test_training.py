@@ -24,6 +24,7 @@ from tests.model.conftest import of, run, small
 from tests.model.test_every_shape import CPU, build, update_of
 from tests.studies import refuses
 
+COMPILE = torch.compile
 PLATEAU = {"training__schedule": "plateau", "training__plateau_patience": 1, "training__warmup_fraction": 0.0}
 
 
@@ -112,8 +113,7 @@ def test_deterministic_products_are_prepared_before_torch_is_asked_for_a_gpu(fol
     monkeypatch.setattr(torch.cuda, "is_available", lambda: found.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG")))
     for is_deterministic in (False, True):
         run(fold(small(training__deterministic=is_deterministic, training__epochs=1), size=20))
-    assert set(found[: len(found) // 2]) == {None}
-    assert set(found[len(found) // 2 :]) == {":4096:8"}
+    assert (set(found[: len(found) // 2]), set(found[len(found) // 2 :])) == ({None}, {":4096:8"})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -143,9 +143,6 @@ def test_random_numbers_of_a_cpu_touch_no_gpu_and_those_saved_next_to_one_contin
     first = draws(restored)
     assert first == draws(saved) != draws(saved)
     assert torch.equal(torch.get_rng_state(), own)
-
-
-COMPILE = torch.compile
 
 
 def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fold, tmp_path, monkeypatch):

@@ -23,7 +23,6 @@ CHECKPOINTS = {
 
 @pytest.fixture(scope="module")
 def nets():
-    """Import Lightning here, and not whenever tests are collected."""
     return importlib.import_module("tests.hpo.integrations.lightning_nets")
 
 
@@ -54,8 +53,7 @@ def test_its_epochs_are_the_curve_the_last_is_the_result_and_a_training_in_parts
 def test_after_a_crash_it_reports_what_it_had_saved_and_trains_no_step_twice(digits):
     curve, result, weights = digits(amount=2)
     again, same_result, same = digits(amount=2)
-    assert [point["loss"] for point in again] == [point["loss"] for point in curve]
-    assert result == same_result
+    assert ([point["loss"] for point in again], same_result) == ([point["loss"] for point in curve], result)
     assert equal(weights, same)
 
 

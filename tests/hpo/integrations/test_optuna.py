@@ -25,6 +25,7 @@ BY_STEPS = ("successive_halving", "hyperband", "asha")
 QUICK = [name for name in REGISTERED if name not in (*BY_STEPS, "ladder", "gp")]
 ASHA = {"name": "asha", "min_amount": 1, "max_amount": 4, "eta": 2}
 LR = {"lr": (0.1, 1.0)}
+ACTS, LOW = ["relu", "gelu"], 1e-5
 
 
 def test_a_function_that_continues_from_its_state_is_searched_by_asha():
@@ -95,9 +96,6 @@ def test_a_value_is_reported_for_a_step_which_is_the_epoch_unless_there_is_one()
     assert [named, with_epoch] == [{"epoch": 30, "loss": 0.2}, {"epoch": 40, "loss": 0.1, "step": 400}]
 
 
-ACTS, LOW = ["relu", "gelu"], 1e-5
-
-
 def test_what_an_objective_suggests_is_its_space():
     def train(trial):
         lr = trial.suggest_float("lr", LOW, 1e-1, log=True)
@@ -110,12 +108,8 @@ def test_what_an_objective_suggests_is_its_space():
 
     study = found(train, space=None)
     assert study.trials["state"].tolist() == ["complete"] * 4
-    assert study.config["space"] == {
-        "lr": {"low": 1e-5, "high": 0.1, "log": True},
-        "layers": {"low": 1, "high": 3, "integer": True},
-        "p": {"low": 0.0, "high": 1.0},
-        "act": {"choices": ["relu", "gelu"]},
-    }
+    numbers = {"lr": {"low": 1e-5, "high": 0.1, "log": True}, "layers": {"low": 1, "high": 3, "integer": True}}
+    assert study.config["space"] == numbers | {"p": {"low": 0.0, "high": 1.0}, "act": {"choices": ["relu", "gelu"]}}
 
 
 def test_a_training_that_raises_trial_pruned_is_stopped_and_no_failure(capsys):
@@ -187,12 +181,9 @@ def loss_of(point):
 
 def suggested(trial):
     """Ask for the mixed space, last dimension first."""
-    return {
-        "toy.nonlinearity": trial.suggest_categorical("toy.nonlinearity", ["tanh", "relu", "gelu"]),
-        "toy.lr": trial.suggest_categorical("toy.lr", [0.001, 0.01, 0.1]),
-        "toy.width": trial.suggest_categorical("toy.width", [8, 16, 32, 64]),
-        "toy.layers": trial.suggest_int("toy.layers", 1, 5),
-    }
+    choices = {"toy.nonlinearity": ["tanh", "relu", "gelu"], "toy.lr": [0.001, 0.01, 0.1], "toy.width": [8, 16, 32, 64]}
+    chosen = {name: trial.suggest_categorical(name, values) for name, values in choices.items()}
+    return chosen | {"toy.layers": trial.suggest_int("toy.layers", 1, 5)}
 
 
 def run(study, count, sign=1):
@@ -356,5 +347,4 @@ def test_a_full_training_that_raises_trial_pruned_has_failed_and_the_scores_of_t
 
     halving = {"name": "successive_halving", "min_amount": 1, "max_amount": 4, "eta": 2}
     study = found(train, space={"lr": [0.1, 0.2, 0.3, 0.4]}, strategy=halving, trials=4, direction="maximize")
-    assert study.best.point == {"lr": 0.4}
-    assert set(study.trials["state"]) == {"complete", "stopped"}
+    assert (study.best.point, set(study.trials["state"])) == ({"lr": 0.4}, {"complete", "stopped"})

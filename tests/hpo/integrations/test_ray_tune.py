@@ -17,16 +17,15 @@ from ray import tune
 
 import hpo
 from hpo.config.keys import flatten
-from hpo.engine.strategies import make_strategy
 from hpo.errors import ConfigError, SpaceError
 from hpo.integrations.exchange.ray_folder import read_ray
 from hpo.integrations.ray_tune import as_searcher
 from hpo.testing.strategies import play
 from hpo.trials.space.peers import of_peer
-from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from tests.hpo.commands.searched import found, outcome_of
-from tests.studies import SPACES, STRATEGIES, refuses
+from tests.hpo.integrations.test_optuna import make
+from tests.studies import refuses
 
 LR = {"lr": (0.1, 1.0)}
 
@@ -42,8 +41,7 @@ def losses(config, trial):
 )
 def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, direction, loss):
     study = found(losses, space=LR, metric="loss", direction=direction, score=score, trials=2)
-    assert study.best.score == loss + study.best.config["lr"]
-    assert outcome_of(study).metrics["accuracy"] == loss / 10
+    assert (study.best.score, outcome_of(study).metrics["accuracy"]) == (loss + study.best.config["lr"], loss / 10)
     assert study.reproduce().is_reproduced
 
 
@@ -161,10 +159,6 @@ def test_a_ray_of_the_users_own_is_used_and_left_alive():
 
 def searcher_of(strategy, mode="min"):
     return as_searcher(strategy, "loss", mode).searcher
-
-
-def make(name, tree=None, **changes):
-    return make_strategy(STRATEGIES[name] | changes, space_from_dict(tree or SPACES["mixed"]), 0)
 
 
 def loss_of(point):

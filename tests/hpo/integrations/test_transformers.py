@@ -202,16 +202,14 @@ def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
 
 
 BY_STEPS = {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}
+ENDS = [
+    ({}, BY_STEPS, "strategy.max_amount: a training ends at 2"),
+    ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training ends at 3"),
+    ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
+]
 
 
-@pytest.mark.parametrize(
-    ("space", "arguments", "line"),
-    [
-        ({}, BY_STEPS, "strategy.max_amount: a training ends at 2"),
-        ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training ends at 3"),
-        ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
-    ],
-)
+@pytest.mark.parametrize(("space", "arguments", "line"), ENDS)
 def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, arguments, line):
     trainer = new_trainer(tmp_path, arguments={"eval_strategy": "epoch"} | arguments)
     with pytest.raises(hpo.HpoError, match=rf"{line}.* before strategy\.max_amount=9"):

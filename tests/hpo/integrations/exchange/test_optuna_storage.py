@@ -24,6 +24,9 @@ from tests.hpo.commands.searched import found
 from tests.studies import rows
 
 TARGET = "sqlite:///other.db"
+SPACE = {"lr": {"low": 0.0, "high": 1.0}}
+LR = space_from_dict(SPACE)
+BOTH = Goal({"accuracy": "maximize", "size": "minimize"})
 pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 
 
@@ -135,11 +138,8 @@ def test_a_study_made_elsewhere_is_imported_and_learned_from(capsys):
     table = rows(Path("runs/mine/trials.csv"))
     assert [row["state"] for row in table] == ["complete", "failed", "failed", "complete"]
     assert "inf" in table[2]["error"]
-    space = {
-        "lr": {"low": 0.01, "high": 0.1, "log": True},
-        "optimizer": {"choices": ["adam", None, True]},
-        "warmup": {"low": 1, "high": 9, "integer": True, "when": {"optimizer": "adam"}},
-    }
+    space = {"lr": {"low": 0.01, "high": 0.1, "log": True}, "optimizer": {"choices": ["adam", None, True]}}
+    space |= {"warmup": {"low": 1, "high": 9, "integer": True, "when": {"optimizer": "adam"}}}
     trials = read_imports(["mine"], space_from_dict(space), Goal({"value": "maximize"})).trials
     assert [dict(trial.point) for trial in trials] == [study.trials[number].params for number in (0, 1, 3, 4)]
     assert [trial.score for trial in trials] == [0.0, None, None, 0.4]
@@ -184,11 +184,6 @@ def test_a_journal_is_read_and_left_as_it_is_and_a_last_line_that_is_cut_off_los
     trials = read_imports(["mine"], space_from_dict({"lr": {"low": 0, "high": 1}}), Goal({"score": "maximize"})).trials
     assert [(dict(trial.point), trial.score) for trial in trials] == expected
     assert {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
-
-
-SPACE = {"lr": {"low": 0.0, "high": 1.0}}
-LR = space_from_dict(SPACE)
-BOTH = Goal({"accuracy": "maximize", "size": "minimize"})
 
 
 @pytest.mark.parametrize("names", [["accuracy", "size"], None])
