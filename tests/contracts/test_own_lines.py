@@ -211,15 +211,10 @@ def choosing(config):
 
 
 @pytest.mark.parametrize(("code", "key", "wanted"), [
-    ("import mlflow", None, True),
-    ("import mlflow\nmlflow.set_experiment('mine')", None, False),
-    ("from mlflow.sklearn import autolog", None, True),
-    ("import mlflow", False, False),
-    ("import mlflows", None, False),
-    ("import json", True, True),
-    (logging, None, True),
-    (of_kind, None, False),
-    (choosing, None, False),
+    ("import mlflow", None, True), ("import mlflow\nmlflow.set_experiment('mine')", None, False),
+    ("from mlflow.sklearn import autolog", None, True), ("import mlflow", False, False),
+    ("import mlflows", None, False), ("import json", True, True), (logging, None, True), (of_kind, None, False),
+    (choosing, None, False)
 ])  # fmt: skip
 def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_path, monkeypatch, code, key, wanted):
     monkeypatch.syspath_prepend(Path.cwd())

@@ -14,7 +14,7 @@ from hpo.testing.simulated_tasks import World
 from hpo.testing.strategies import play
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.space.reader import space_from_dict
-from tests.studies import SPACES, STRATEGIES, searched_by
+from tests.studies import SPACES, STRATEGIES, refuses, searched_by
 
 ONE = Goal({"score": "minimize"})
 # A point of the Gaussian process takes a tenth of a second and more: what it keeps is in the first test.
@@ -117,7 +117,6 @@ def test_an_unknown_setting_is_refused(name):
 
 
 def test_what_is_no_strategy_is_refused():
-    with pytest.raises(ConfigError, match="a:int is no strategy: a strategy is a class with propose, Settings, "):
-        type_of(int, "a:int")
+    refuses(ConfigError, "a:int is no strategy: a strategy is a class with propose, Settings, ", type_of, int, "a:int")
     with pytest.raises(ConfigError, match=r"must be one of grid, random, .* given 'gird'; did you mean 'grid'"):
         make_strategy({"name": "gird"}, space_from_dict(SPACES["mixed"]), 0)

@@ -23,7 +23,7 @@ from hpo.workers.training.own_lines import run_name
 from tests.faults.test_mlflow import Eventful
 from tests.hpo.engine.made import ended
 from tests.hpo.report.made_up import trial as made_up_trial
-from tests.studies import prepared, shipped, toy_config
+from tests.studies import prepared, refuses, shipped, toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -67,8 +67,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
     first, before = runs_of(study)
     assert (first.info.status, first.data.tags["hpo.state"]) == ("KILLED", "interrupted")
     assert "RUNNING" not in {child.info.status for child in before.values()}
-    with pytest.raises(OSError, match="no space"):
-        run(study, Eventful({5: lambda: raising(OSError("no space left"))}))
+    refuses(OSError, "no space", run, study, Eventful({5: lambda: raising(OSError("no space left"))}))
     parent, _ = runs_of(study)
     assert (parent.info.status, parent.data.tags["hpo.state"]) == ("FAILED", "failed")
     assert "toy.lr" not in parent.data.params
@@ -165,10 +164,8 @@ def test_names_are_short_and_bounded(point, name):
 
 
 @pytest.mark.parametrize(("epochs", "steps", "expected"), [
-    ([1, 2, 2.5], [50, 100, 125], [1, 2, 3]),
-    ([0.5, 1, 1.5], [50, 100, 150], [50, 100, 150]),
-    ([0.5, 1, 1.5], [None] * 3, [1, 2, 3]),
-    ([None] * 2, [50, 100], [50, 100]),
+    ([1, 2, 2.5], [50, 100, 125], [1, 2, 3]), ([0.5, 1, 1.5], [50, 100, 150], [50, 100, 150]),
+    ([0.5, 1, 1.5], [None] * 3, [1, 2, 3]), ([None] * 2, [50, 100], [50, 100])
 ])  # fmt: skip
 def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epochs, steps, expected):
     curve = Curve("fold_0")

@@ -21,7 +21,7 @@ from hpo.workers.dispatch.local import LocalDispatcher
 from tests.faults.driver import gone_on
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.cli.commands import refused
-from tests.hpo.commands.searched import HERE, found
+from tests.hpo.commands.searched import HERE, found, refuses
 from tests.studies import rows, run_toy, shipped, toy_config
 
 FEW, ALL = 4, 9
@@ -209,9 +209,8 @@ def called(tmp_path_factory):
     ({"space": {"lr": (0.0, 0.5)}}, "space.lr was log 1e-05 to 0.01 and is now 0.0 to 0.5; choose another name="),
     ({"space": {**LR, "net": {"act": ["relu"]}}}, "space.net.act was missing and is now ['relu']; choose"),
     ({"strategy": "tpe"}, "strategy= was 'random' and is now 'tpe'; choose another name="),
-    ({"seed": 7}, "seed= was 0 and is now 7"),
-    ({"score": "last"}, "score= was 'best' and is now 'last'"),
-    ({"objective": by_lr(2)}, "its start: the function changed (its code, or a value that it uses); undo"),
+    ({"seed": 7}, "seed= was 0 and is now 7"), ({"score": "last"}, "score= was 'best' and is now 'last'"),
+    ({"objective": by_lr(2)}, "its start: the function changed (its code, or a value that it uses); undo")
 ])  # fmt: skip
 def test_a_changed_call_from_python_says_what_changed_as_it_is_typed(called, given, words):
     shutil.copytree(called / "runs", "runs")
@@ -263,11 +262,9 @@ def test_a_function_from_python_is_read_again_from_its_study_alone(capsys):
     assert command(capsys, *shlex.split(report["study"]["rerun"])[1:], "dispatch=local", "track=none")[0] == 0
     again = study.reproduce("all").table
     assert (again["recorded"] == again["reproduced"]).all()
-    with pytest.raises(hpo.HpoError, match="start a study from Python"):
-        hpo.search(StudyFolder(study.folder).config().to_dict(), name="other")
+    refuses("start a study from Python", hpo.search, StudyFolder(study.folder).config().to_dict(), name="other")
     (study.folder / "objective.pkl").unlink()
-    with pytest.raises(hpo.HpoError, match="was given from Python and is stored only in its study's folder"):
-        study.resume(5, progress=False)
+    refuses("was given from Python and is stored only in its study's folder", study.resume, 5, progress=False)
 
 
 def test_a_function_that_was_not_pickled_here_is_not_read():
@@ -275,8 +272,7 @@ def test_a_function_that_was_not_pickled_here_is_not_read():
     path = study.folder / "objective.pkl"
     path.write_bytes(path.read_bytes().replace(b"lr", b"lx"))
     for use in (lambda: hpo.load(study.name).best, lambda: hpo.load(study.name).reproduce()):
-        with pytest.raises(hpo.HpoError, match=r"nor trust this study|was not made on this machine"):
-            use()
+        refuses(r"nor trust this study|was not made on this machine", use)
 
 
 def test_once_the_code_of_failed_trials_has_changed_it_says_how_to_train_them_again(modules, capsys):

@@ -13,7 +13,7 @@ from hpo.errors import StudyError
 from hpo.study.opening import read_study
 from hpo.trials.record.own_file import DamagedRecordError, backup_path, mark_path
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import prepared, run_toy, shipped, toy_config
+from tests.studies import prepared, refuses, run_toy, shipped, toy_config
 
 FEW, ALL = 7, 15
 
@@ -75,8 +75,7 @@ def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(
         read_study(prepared(begun.parent, config(FEW)))
     there = begun.read_bytes() if begun.exists() else None
     backup_path(begun).rename(begun.parent / "aside")
-    with pytest.raises(StudyError, match=r"study\.db.*has no sound backup"):
-        run_toy(begun.parent, config(ALL))
+    refuses(StudyError, r"study\.db.*has no sound backup", run_toy, begun.parent, config(ALL))
     assert (begun.read_bytes() if begun.exists() else None) == there
     (begun.parent / "aside").rename(backup_path(begun))
     assert run_toy(begun.parent, config(ALL)) == undisturbed
@@ -105,9 +104,8 @@ def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("older", "words"), [
-    (["study.db"], "is an older copy"),
-    (["study.db", "study.db.backup"], "missing outcomes are trained again"),
-    (["study.db.backup"], ""),
+    (["study.db"], "is an older copy"), (["study.db", "study.db.backup"], "missing outcomes are trained again"),
+    (["study.db.backup"], "")
 ], ids=["the record", "both", "the backup of a damaged record"])  # fmt: skip
 def test_an_older_record_or_backup_is_noticed_and_the_trials_are_the_same(
     undisturbed, begun, half_way, caplog, older, words
@@ -123,16 +121,13 @@ def test_an_older_record_or_backup_is_noticed_and_the_trials_are_the_same(
 def test_another_studys_record_or_backup_is_refused_even_under_the_same_name(begun, half_way):
     own = begun.read_bytes()
     shutil.copyfile(half_way / "other" / "study.db", begun)
-    with pytest.raises(StudyError, match=r"study\.db .*another study"):
-        run_toy(begun.parent, config(ALL))
+    refuses(StudyError, r"study\.db .*another study", run_toy, begun.parent, config(ALL))
     begun.write_bytes(own)
     damage(begun, "truncated")
     shutil.copyfile(backup_path(half_way / "other" / "study.db"), backup_path(begun))
-    with pytest.raises(StudyError, match="has no sound backup"):
-        run_toy(begun.parent, config(ALL))
+    refuses(StudyError, "has no sound backup", run_toy, begun.parent, config(ALL))
     damage(backup_path(begun), "truncated")
-    with pytest.raises(StudyError, match="has no sound backup"):
-        run_toy(begun.parent, config(ALL))
+    refuses(StudyError, "has no sound backup", run_toy, begun.parent, config(ALL))
 
 
 def test_a_sound_record_is_left_alone_with_or_without_its_mark(undisturbed, begun, caplog):

@@ -16,7 +16,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.study.storage.copy import copy_study
 from hpo.study.storage.mirror import Manifest
 from tests.hpo.cli.commands import hpo, refused
-from tests.studies import rows, shipped, toy_config
+from tests.studies import refuses, rows, shipped, toy_config
 
 LINES = [f"text {number},{'good' if number % 2 else 'bad'}" for number in range(60)]
 
@@ -81,8 +81,7 @@ def test_resume_and_extend_and_the_methods_take_the_new_place_too(moved, capsys)
     assert study.test(data={"data.path": "third.csv"})["score"] <= 60
     with pytest.raises(toolkit.HpoError, match=r"data\.train: is not a data source .* data sources are data\.path"):
         study.test(data={"data.train": "third.csv"})
-    with pytest.raises(toolkit.HpoError, match=r"toy\.lr: is not a data source"):
-        study.reproduce(data={"toy.lr": "0.1"})
+    refuses(toolkit.HpoError, r"toy\.lr: is not a data source", study.reproduce, data={"toy.lr": "0.1"})
 
 
 def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):

@@ -17,7 +17,7 @@ from hpo.workers.objective.process_state import Isolation
 from tests.faults.driver import undisturbed_rows
 from tests.hpo.cli.commands import hpo as in_this_process
 from tests.hpo.cli.commands import refused, searched
-from tests.studies import prepared, run_toy, toy_config
+from tests.studies import prepared, refuses, run_toy, toy_config
 
 TEXTS = ["a\rb", "c\nd", "e\x85f\u2028g", 'e"f', ",", "äöü ☃", "plain"]
 
@@ -51,8 +51,7 @@ def test_a_deleted_working_directory_is_named(capsys, monkeypatch):
     monkeypatch.chdir("gone")
     Path("../gone").rmdir()
     assert "working directory: it was deleted" in refused(capsys, "search")
-    with pytest.raises(MachineError, match="the working directory was deleted; create it again"):
-        Isolation({})
+    refuses(MachineError, "the working directory was deleted; create it again", Isolation, {})
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from hpo.errors import ConfigError
 from hpo.workers.objective.path import origin_of
 from tests.hpo.cli.commands import QUICK
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, refuses
 
 NAMES = ("model.py", "hpo.py", "conf", "tests", "train.py", "data", "mlflow.py")
 OURS = (*QUICK, "study.trials=1", "split.folds=1", "dispatch=ray", "dispatch.workers=1", "track=mlflow")
@@ -67,5 +67,4 @@ def test_a_module_of_the_same_full_name_as_the_toolkits_and_an_own_hpo_py_are_re
         origin_of("model.objective:run_fold", str(tmp_path))
     assert origin_of("model.objective:run_fold", str(REPOSITORY)) == "toolkit"
     occupied("hpo.py")
-    with pytest.raises(ConfigError, match=r"give .*/hpo\.py another name"):
-        origin_of("hpo:train", str(tmp_path))
+    refuses(ConfigError, r"give .*/hpo\.py another name", origin_of, "hpo:train", str(tmp_path))

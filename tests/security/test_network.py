@@ -11,7 +11,7 @@ import pytest
 from hpo.track.store import mlflow_environment
 from tests.conftest import NETWORK_LOG
 from tests.faults.driver import hpo
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, refuses
 from tests.tracked import new_store
 
 OWN = ("model=none", "data=none", "training=none", "space=none", "+x=1", "+space.x=[1,2]", "split.folds=1")
@@ -19,8 +19,7 @@ OWN = ("model=none", "data=none", "training=none", "space=none", "+x=1", "+space
 
 def test_the_guard_sees_this_process_and_those_it_starts():
     """192.0.2.0/24 is kept for documentation (RFC 5737): nobody is there."""
-    with pytest.raises(ConnectionRefusedError, match=r"192\.0\.2\.1"):
-        socket.create_connection(("192.0.2.1", 9), timeout=1)
+    refuses(ConnectionRefusedError, r"192\.0\.2\.1", socket.create_connection, ("192.0.2.1", 9), timeout=1)
     code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.2', 53))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ConnectionRefusedError" in done.stderr

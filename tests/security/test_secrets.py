@@ -129,17 +129,11 @@ def test_which_keys_look_like_secrets():
 
 
 @pytest.mark.parametrize(("address", "password"), [
-    ("postgresql://me:PLANTED@host/db", "PLANTED"),
-    ("postgresql+driver://me:PLAN/TED@host/db", "PLAN/TED"),
-    ("postgresql://me:PLAN@TED@host/db", "PLAN@TED"),
-    ("postgresql+driver://me:PLAN/T@ED@host/db", "PLAN/T@ED"),
-    ("redis://:PLANTED@host", "PLANTED"),
-    ("postgresql://me@server:PLANTED@host/db", "PLANTED"),
-    ("http://host:8080/path@5", None),
-    ("http://[::1]:8080/a@b", None),
-    ("http://host:8080?at=a@b", None),
-    ("http://host/?sort_key=name&monkey=1", None),
-    ("http://me@host/path", None),
+    ("postgresql://me:PLANTED@host/db", "PLANTED"), ("postgresql+driver://me:PLAN/TED@host/db", "PLAN/TED"),
+    ("postgresql://me:PLAN@TED@host/db", "PLAN@TED"), ("postgresql+driver://me:PLAN/T@ED@host/db", "PLAN/T@ED"),
+    ("redis://:PLANTED@host", "PLANTED"), ("postgresql://me@server:PLANTED@host/db", "PLANTED"),
+    ("http://host:8080/path@5", None), ("http://[::1]:8080/a@b", None), ("http://host:8080?at=a@b", None),
+    ("http://host/?sort_key=name&monkey=1", None), ("http://me@host/path", None)
 ])  # fmt: skip
 def test_a_password_in_an_address_is_known_whatever_it_holds(address, password):
     redacted, secrets = redact({"url": address})

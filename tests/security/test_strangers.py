@@ -269,14 +269,8 @@ def refuse_unprintable(capsys, *command):
 
 
 @pytest.mark.parametrize("keys", [
-    ("environment", EVIL),
-    ("environment", "packages", "torch"),
-    ("config", EVIL),
-    ("study", "allowed_changes"),
-    ("config", "strategy", "name"),
-    ("space", 0, "key"),
-    ("winner", "point", "toy.layers"),
-    ("data", "files"),
+    ("environment", EVIL), ("environment", "packages", "torch"), ("config", EVIL), ("study", "allowed_changes"),
+    ("config", "strategy", "name"), ("space", 0, "key"), ("winner", "point", "toy.layers"), ("data", "files")
 ])  # fmt: skip
 def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, with_evil_texts, keys):
     changed = inner = json.loads((with_evil_texts / "runs/toy/report.json").read_text())

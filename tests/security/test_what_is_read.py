@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hpo.config.documents import parse_yaml, yaml_text
 from hpo.errors import DocumentError
 from tests.hpo.cli.commands import hpo
-from tests.studies import REPOSITORY
+from tests.studies import REPOSITORY, refuses
 
 # What would run what it reads, next to the calls that ruff refuses: of pickle and its like (S301), and eval (S307).
 RUNS_CODE = r"torch\.load|joblib\.load|instantiate\(|exec\(|__import__\(|allow_pickle=True|(unsafe|full)_load"
@@ -75,13 +75,10 @@ def test_every_text_comes_back_from_yaml(text):
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"),
-    ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' is listed twice"),
+    ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"), ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' is listed twice"),
     ("a: &b {c: 1}\nd: {<<: *b}", r"file:2:9: '\*b' is an alias"),
     ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write the value itself"),
-    ("a: !!binary aGk=", r"file:1:4.*binary"),
-    (f"a: {':'.join(['59'] * 2000)}.0", "too large"),
+    ("a: !!binary aGk=", r"file:1:4.*binary"), (f"a: {':'.join(['59'] * 2000)}.0", "too large")
 ])  # fmt: skip
 def test_faults_in_yaml_have_line_and_column(text, words):
-    with pytest.raises(DocumentError, match=words):
-        parse_yaml(text, "file")
+    refuses(DocumentError, words, parse_yaml, text, "file")

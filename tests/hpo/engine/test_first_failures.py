@@ -6,7 +6,7 @@ import pytest
 
 import hpo
 from hpo.config.sections import FAILURES
-from tests.hpo.commands.searched import found
+from tests.hpo.commands.searched import found, refuses
 from tests.studies import shipped
 
 
@@ -30,8 +30,7 @@ def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_fixed
     says = r"the first 4 trials all failed with the same error: fold 0: ZeroDivisionError at .+\d+"
     given = {"trials": 20, "settings": {"study.lanes": 2}}
     for _ in range(2):
-        with pytest.raises(hpo.HpoError, match=says):
-            states(train, **given)
+        refuses(says, states, train, **given)
     Path("fixed").touch()
     assert states(train, **given) == ["failed"] * 8 + ["complete"] * 12
 
@@ -56,8 +55,7 @@ def test_how_many_must_fail_is_a_setting_which_may_change_and_a_replay_repeats_t
     def states_with(most):
         return states(fails_at_first, trials=8, name="few", settings={"study.stop_after_failures": most})
 
-    with pytest.raises(hpo.HpoError, match=r"stop_after_failures=2 \(null = never\): the first 2 trials all failed"):
-        states_with(2)
+    refuses(r"stop_after_failures=2 \(null = never\): the first 2 trials all failed", states_with, 2)
     assert states_with(6) == states_with(None) == ["failed"] * 5 + ["complete"] * 3
     assert hpo.replay("few", "dispatch=local", "track=none", progress=False).empty
     # A published study without the setting has the default of a new one.

@@ -12,7 +12,7 @@ from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.trials.history import History
 from hpo.workers.dispatch.local import LocalDispatcher
-from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, run_toy, toy_config
+from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, refuses, run_toy, toy_config
 
 
 def config(*given, **study):
@@ -59,8 +59,7 @@ def test_a_rival_that_fails_on_a_later_fold_stops_nobody():
 
 
 def test_an_objective_that_cannot_continue_is_refused_for_halving():
-    with pytest.raises(HpoError, match="CONTINUES"):
-        prepared(Path("s"), config("hyperband", None, 12, "toy_score:score"))
+    refuses(HpoError, "CONTINUES", prepared, Path("s"), config("hyperband", None, 12, "toy_score:score"))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from hpo.trials.record.storage import Stored, continue_record, create_record, re
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.hpo.cli.commands import refused
-from tests.studies import run_toy, toy_config
+from tests.studies import refuses, run_toy, toy_config
 
 SPACE = space_from_dict({"layers": [1, 2, 3]})
 
@@ -122,16 +122,14 @@ def test_a_record_that_has_lost_a_trial_replaces_no_backup(continued, study, cap
     record.close()
     assert "study.db is incomplete: trial 1 of 3 is missing" in caplog.text
     assert backup_path(path).read_bytes() == backup
-    with pytest.raises(DamagedRecordError, match=r"study\.db is incomplete: trial 1 of 3 is missing"):
-        read_record(study)
+    refuses(DamagedRecordError, r"study\.db is incomplete: trial 1 of 3 is missing", read_record, study)
     assert [trial.score for trial in continue_record(study).trials()] == [0.1, 0.2]
 
 
 def test_a_study_that_is_deleted_under_the_search_is_named_in_one_line_and_keeps_its_backup(continued, study, caplog):
     record, path, backup = continued
     optuna.delete_study(study_name=study.name, storage=study.url)
-    with pytest.raises(StudyError, match=r"another program has changed or deleted the study in .*study\.db"):
-        record.note("ended", {})
+    refuses(StudyError, r"another program has changed or deleted the study in .*study\.db", record.note, "ended", {})
     record.close()
     assert backup_path(path).read_bytes() == backup
     assert "cannot be backed up" in caplog.text

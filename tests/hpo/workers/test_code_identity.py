@@ -30,7 +30,7 @@ from hpo.workers.objective.source_files import digests_of
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import run_task
 from model import objective as model_objective
-from tests.studies import SPACES, environment, prepared, searched_by, toy_config
+from tests.studies import SPACES, environment, prepared, refuses, searched_by, toy_config
 
 
 def using(value):
@@ -137,8 +137,7 @@ def test_a_function_that_cannot_be_sent_or_read_or_loaded_is_named(tmp_path):
         ),
         (lambda: replace(given, data=b"x").load(), "'train' cannot be loaded here: UnpicklingError"),
     ):
-        with pytest.raises(HpoError, match=words):
-            call()
+        refuses(HpoError, words, call)
 
 
 def test_lambdas_on_one_line_are_known_by_their_own_texts():

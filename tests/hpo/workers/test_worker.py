@@ -28,6 +28,7 @@ from hpo.workers.objective.plain_function import RunningTrial, SuggestingTrial
 from hpo.workers.training.steps import Units
 from hpo.workers.training.tasks import Payload, Task
 from hpo.workers.training.worker import one_line, outcome_of, run_task
+from tests.studies import refuses
 
 TASK = Payload("a:b", {}, "score").task({"lr": 0.5})
 SCALED = Objective("toys:x", print, describe_scales=lambda *_: {"odd": 1})
@@ -111,9 +112,8 @@ def test_of_a_result_the_numbers_are_kept_and_the_others_named():
     ([0.5], "ValueError: the objective must yield dicts of numbers, given 0.5"),
     ([{"epoch": 2}, {"epoch": 1}], "report: epoch must be above 2, the epoch of the previous report, given 1"),
     ([{"epoch": 2}, {"epoch": 2}], "report: epoch must be above 2, the epoch of the previous report, given 2"),
-    ([{"step": 2}, {"epoch": 3}], "given epochs after steps"),
-    ([{}, {"epoch": 3}], "given epochs after no epoch"),
-    ([{"epoch": -1}], "report: epoch must be 0 or more, given -1"),
+    ([{"step": 2}, {"epoch": 3}], "given epochs after steps"), ([{}, {"epoch": 3}], "given epochs after no epoch"),
+    ([{"epoch": -1}], "report: epoch must be 0 or more, given -1")
 ])  # fmt: skip
 def test_points_are_dicts_and_their_places_rise_and_are_of_one_kind(points, line):
     assert line in outcome_of(run_task(yielding(*points))).error
@@ -128,10 +128,9 @@ def test_values_of_one_name_are_refused_and_none_is_taken_for_the_other(same):
 
 
 @pytest.mark.parametrize(("error", "name", "text"), [
-    (Beyond("out"), "Beyond", "out"),
-    (GeneratorExit("out"), "GeneratorExit", "out"),
+    (Beyond("out"), "Beyond", "out"), (GeneratorExit("out"), "GeneratorExit", "out"),
     (KeyboardInterrupt("out"), "KeyboardInterrupt", "out"),
-    (Beyond(9), "Beyond", "(its text cannot be read: SystemExit)"),
+    (Beyond(9), "Beyond", "(its text cannot be read: SystemExit)")
 ])  # fmt: skip
 def test_whatever_an_objective_raises_is_a_failure(ours, error, name, text):
     (last,) = run_task(raising(error))
@@ -153,8 +152,7 @@ def test_only_who_stops_this_process_interrupts_it(error):
     (lambda: refuse_another(pytest, "working directory", "here"), "'pytest' must be imported from here, .* another"),
 ])  # fmt: skip
 def test_what_a_training_or_its_objective_does_at_the_wrong_time_or_place_is_refused(call, words):
-    with pytest.raises((HpoError, ValueError, RuntimeError), match=words):
-        call()
+    refuses((HpoError, ValueError, RuntimeError), words, call)
 
 
 def test_where_a_training_goes_the_search_does_not_follow():
@@ -264,23 +262,18 @@ def test_an_alarm_that_a_task_leaves_counts_only_while_it_runs(request, timer, e
 
 def test_a_fault_of_the_machine_is_raised_wherever_an_outcome_is_waited_for():
     full_disk = raising(OSError(errno.ENOSPC, "No space left on device"))
-    with pytest.raises(MachineError, match="No space left"):
-        outcome_of(run_task(full_disk))
+    refuses(MachineError, "No space left", outcome_of, run_task(full_disk))
     dispatcher = LocalDispatcher()
     dispatcher.submit(Task(0, 0, full_disk))
     (report,) = dispatcher.wait()
-    with pytest.raises(MachineError, match="trial 0 cannot be trained"):
-        report.settled()
+    refuses(MachineError, "trial 0 cannot be trained", report.settled)
 
 
 @pytest.mark.parametrize(("limits", "points", "score", "stopped"), [
-    ([], 3, 0.9, None),
-    ([(1, 0.2), (2, 0.4), (3, 0.9)], 3, 0.9, None),
-    ([(2, 0.3), (3, 0.9)], 3, 0.9, None),
+    ([], 3, 0.9, None), ([(1, 0.2), (2, 0.4), (3, 0.9)], 3, 0.9, None), ([(2, 0.3), (3, 0.9)], 3, 0.9, None),
     ([(1, 0.3)], 1, 0.2, "at point 1 (0.2, median 0.3)"),
     ([(1, 0.2), (2, 0.5)], 2, 0.4, "at point 2 (0.4, median 0.5)"),
-    ([(0.5, 0.9)], 1, 0.2, "at point 1 (0.2, median 0.9)"),
-    ([(1.5, 0.9), (4, 0.1)], 3, 0.9, None),
+    ([(0.5, 0.9)], 1, 0.2, "at point 1 (0.2, median 0.9)"), ([(1.5, 0.9), (4, 0.1)], 3, 0.9, None)
 ])  # fmt: skip
 def test_a_training_that_falls_behind_its_limits_is_closed_unless_it_is_over(tmp_path, limits, points, score, stopped):
     def rises(task):
@@ -309,13 +302,9 @@ def test_a_training_without_a_curve_that_takes_too_long_has_failed():
 # A link, where the training makes it, how many reports come first, and why it fails.
 @pytest.mark.parametrize("kind", ["resume_dir", "checkpoint_dir"])
 @pytest.mark.parametrize(("target", "moment", "reports", "error"), [
-    ("step_1", "in a step", 2, None),
-    ("gone", "in a step", 2, None),
-    ("/etc", "in a step", 1, f"{LINK_OUT}/etc;"),
-    ("/etc", "between two checks", 2, f"{LINK_OUT}/etc;"),
-    ("../../x", "at the end", 2, f"{LINK_OUT}../../x;"),
-    ("/etc", "when it is stopped", 2, f"{LINK_OUT}/etc;"),
-    ("/etc", "with an error", 2, "no memory"),
+    ("step_1", "in a step", 2, None), ("gone", "in a step", 2, None), ("/etc", "in a step", 1, f"{LINK_OUT}/etc;"),
+    ("/etc", "between two checks", 2, f"{LINK_OUT}/etc;"), ("../../x", "at the end", 2, f"{LINK_OUT}../../x;"),
+    ("/etc", "when it is stopped", 2, f"{LINK_OUT}/etc;"), ("/etc", "with an error", 2, "no memory")
 ])  # fmt: skip
 def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
     monkeypatch, tmp_path, kind, target, moment, reports, error

@@ -122,13 +122,10 @@ def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots,
 
 @pytest.mark.parametrize(("trials", "expected"), [
     # Losses, of which ties are no gain and failures none.
-    ([], [0]),
-    ([(1.0, None), (2.0, None), (1.0, None)], [0, 0, 1, 2]),
-    ([(None, None), (None, None)], [0, 1, 2]),
+    ([], [0]), ([(1.0, None), (2.0, None), (1.0, None)], [0, 0, 1, 2]), ([(None, None), (None, None)], [0, 1, 2]),
     ([(3.0, None), (None, None), (1.0, None), (None, None)], [0, 0, 1, 0, 1]),
     # And amounts: what was trained further is a gain.
-    ([(0.1, 1), (0.4, 9), (0.3, 9)], [0, 0, 0, 0]),
-    ([(0.4, 9), (0.1, 1)], [0, 0, 1]),
+    ([(0.1, 1), (0.4, 9), (0.3, 9)], [0, 0, 0, 0]), ([(0.4, 9), (0.1, 1)], [0, 0, 1])
 ])  # fmt: skip
 def test_trials_without_gain_are_counted_from_the_best(trials, expected):
     history = History(ended(n, {"x": n}, loss, amount=amount) for n, (loss, amount) in enumerate(trials))

@@ -98,16 +98,10 @@ def trial(number, values, goal, tasks=4):
 
 
 @pytest.mark.parametrize(("goal", "own", "expected"), [
-    ("one", WORSE, True),
-    ("one", {"a": [2, 2, 2]}, True),
-    ("one", {"a": [2, 1, 4]}, False),
-    ("one", {"a": [2, 2, 90]}, False),
-    ("one", {}, False),
-    ("one limited", {"c": [7, 8, 9]}, True),
-    ("one limited", {"c": [5, 8, 9]}, False),
-    ("two", WORSE, True),
-    ("two", WORSE | {"b": [0, -1, -2]}, True),
-    ("two", WORSE | {"b": [2, 3, 4]}, False),
+    ("one", WORSE, True), ("one", {"a": [2, 2, 2]}, True), ("one", {"a": [2, 1, 4]}, False),
+    ("one", {"a": [2, 2, 90]}, False), ("one", {}, False), ("one limited", {"c": [7, 8, 9]}, True),
+    ("one limited", {"c": [5, 8, 9]}, False), ("two", WORSE, True), ("two", WORSE | {"b": [0, -1, -2]}, True),
+    ("two", WORSE | {"b": [2, 3, 4]}, False)
 ])  # fmt: skip
 def test_a_trial_is_behind_where_a_rival_is_better_with_certainty_in_all_in_which_they_differ(goal, own, expected):
     """The rival has 1 in all of them."""

@@ -13,7 +13,7 @@ from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import point_key
 from hpo.trials.trial import Trial
 from tests.hpo.engine.made import ended
-from tests.studies import STRATEGIES
+from tests.studies import STRATEGIES, refuses
 
 PLANE = space_from_dict({"a": [*range(40)], "b": [*range(40)]})
 RANGE = space_from_dict({"x": {"low": 0.0, "high": 1.0}})
@@ -77,5 +77,4 @@ def test_rounds_of_any_size_give_the_same_order():
 
 def test_the_size_is_said_and_bounded():
     assert "6 points" in grid().announcement
-    with pytest.raises(SpaceError, match=r"at most 5 points, given 6.*max_points"):
-        grid(max_points=5)
+    refuses(SpaceError, r"at most 5 points, given 6.*max_points", grid, max_points=5)

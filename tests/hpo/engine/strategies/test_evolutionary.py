@@ -11,7 +11,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
 from tests.hpo.engine.made import ended, history_of
-from tests.studies import shipped
+from tests.studies import refuses, shipped
 
 LOG = {"low": 1e-4, "high": 1.0, "log": True}
 TREE = {"a": [1, 2, 3, 4, 5], "b": {"choices": ["x", "y", "z"]}, "c": LOG}
@@ -41,8 +41,7 @@ def test_the_first_generation_is_the_population_and_later_ones_are_its_children_
     assert (len(first), len(strategy.propose(history_of(first, range(8)), []))) == (8, 6)
     assert not make(population=8, generations=1).propose(history_of(first, range(8)), [])
     assert "1 generations" in strategy.announcement
-    with pytest.raises(ValueError, match="must leave room for children"):
-        make(population=2, surviving=0.9)
+    refuses(ValueError, "must leave room for children", make, population=2, surviving=0.9)
 
 
 def test_children_mix_their_parents_by_crossover_and_change_one_dimension_on_average_by_mutation():
@@ -54,10 +53,8 @@ def test_children_mix_their_parents_by_crossover_and_change_one_dimension_on_ave
 
 
 @pytest.mark.parametrize(("dimension", "value", "steps", "expected"), [
-    ([1, 2, 3, 4, 5], 3, 1, {2, 4}),
-    ([1, 2, 3, 4, 5], 3, 2, {1, 2, 4, 5}),
-    ([1, 2, 3, 4, 5], 1, 1, {2}),
-    ({"choices": ["x", "y", "z"]}, "y", 1, {"x", "z"}),
+    ([1, 2, 3, 4, 5], 3, 1, {2, 4}), ([1, 2, 3, 4, 5], 3, 2, {1, 2, 4, 5}), ([1, 2, 3, 4, 5], 1, 1, {2}),
+    ({"choices": ["x", "y", "z"]}, "y", 1, {"x", "z"})
 ])  # fmt: skip
 def test_an_ordered_value_moves_to_a_neighbour_and_a_choice_becomes_any_other(dimension, value, steps, expected):
     assert {*mutated(dimension, value, mutation_steps=steps)} == expected
@@ -130,24 +127,18 @@ def known(*pairs, key="width"):
 
 
 @pytest.mark.parametrize(("leaf", "changes", "pairs", "expected"), [
-    (WIDTHS, {}, [], (16, 32, 64)),
-    (WIDTHS, {}, [(16, 3.0), (64, 1.0), (32, 2.0)], (32, 64, 128)),
-    (WIDTHS, {}, [(4, 0.0), (32, 1.0)], (4, 8, 16)),
-    (WIDTHS, {}, [(128, 0.0), (32, 1.0)], (64, 128, 256)),
+    (WIDTHS, {}, [], (16, 32, 64)), (WIDTHS, {}, [(16, 3.0), (64, 1.0), (32, 2.0)], (32, 64, 128)),
+    (WIDTHS, {}, [(4, 0.0), (32, 1.0)], (4, 8, 16)), (WIDTHS, {}, [(128, 0.0), (32, 1.0)], (64, 128, 256)),
     # The lower middle first, or the default, or `start`.
-    ([1, 2, 3, 4, 5, 6], {}, [], (2, 3, 4)),
-    (DEFAULT, {}, [], (64, 128, 256)),
-    (DEFAULT, {"start": {"width": 8}}, [], (4, 8, 16)),
-    (DEFAULT, {}, [(16, 1.0)], (8, 16, 32)),
+    ([1, 2, 3, 4, 5, 6], {}, [], (2, 3, 4)), (DEFAULT, {}, [], (64, 128, 256)),
+    (DEFAULT, {"start": {"width": 8}}, [], (4, 8, 16)), (DEFAULT, {}, [(16, 1.0)], (8, 16, 32)),
     (WIDTHS, {"windows": {"width": 5}}, [], (8, 16, 32, 64, 128)),
     # 64 has the best trial, 16 the best mean, 32 the best median.
-    (WIDTHS, {"credit": "best"}, CREDITED, (32, 64, 128)),
-    (WIDTHS, {"credit": "mean"}, CREDITED, (8, 16, 32)),
+    (WIDTHS, {"credit": "best"}, CREDITED, (32, 64, 128)), (WIDTHS, {"credit": "mean"}, CREDITED, (8, 16, 32)),
     (WIDTHS, {"credit": "median"}, CREDITED, (16, 32, 64)),
     # Failures are the worst, and the earlier of equal trials counts.
-    (WIDTHS, {}, [(16, None), (64, 5.0)], (32, 64, 128)),
-    (WIDTHS, {}, [(64, 1.0), (16, 1.0)], (32, 64, 128)),
-    (WIDTHS, {}, [(16, None), (64, None)], (16, 32, 64)),
+    (WIDTHS, {}, [(16, None), (64, 5.0)], (32, 64, 128)), (WIDTHS, {}, [(64, 1.0), (16, 1.0)], (32, 64, 128)),
+    (WIDTHS, {}, [(16, None), (64, None)], (16, 32, 64))
 ])  # fmt: skip
 def test_the_window_is_around_the_best_value(leaf, changes, pairs, expected):
     strategy = windows({"width": leaf, "layers": [1, 2, 3]}, **changes)
@@ -206,5 +197,4 @@ def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_e
     ({"start": {"width": 8}, "opening": "space"}, "no effect with opening=space"),
 ])  # fmt: skip
 def test_settings_that_do_not_fit_the_space_are_refused(changes, words):
-    with pytest.raises(ConfigError, match=words):
-        windows({"width": WIDTHS, "lr": LOG}, **changes)
+    refuses(ConfigError, words, windows, {"width": WIDTHS, "lr": LOG}, **changes)

@@ -33,12 +33,8 @@ def sizes(rounds):
 
 
 @pytest.mark.parametrize(("least", "most", "amounts"), [
-    (1, 9, [1, 3, 9]),
-    (7, 201, [7, 22, 67, 201]),
-    (2, 20, [2, 6, 20]),
-    (1, 100, [1, 3, 11, 33, 100]),
-    (4, 17, [4, 17]),
-    (2, 5, [2, 5]),
+    (1, 9, [1, 3, 9]), (7, 201, [7, 22, 67, 201]), (2, 20, [2, 6, 20]), (1, 100, [1, 3, 11, 33, 100]), (4, 17, [4, 17]),
+    (2, 5, [2, 5])
 ])  # fmt: skip
 def test_rungs_lie_about_eta_apart_and_each_drops_its_share_of_the_points(least, most, amounts):
     settings = make("successive_halving", min_amount=least, max_amount=most).settings
@@ -100,13 +96,11 @@ AGREE, DIFFER = {0.1: 0.1, 0.2: 0.2, 0.3: 0.3}, {0.1: 0.3, 0.2: 0.2, 0.3: 0.1}
 
 @pytest.mark.parametrize(("rungs", "history", "expected"), [
     # The best third goes on as soon as it is known, once; failures count and never go on.
-    ("fixed", on((1, THREE)), (0.2, 3, 1, 1)),
-    ("fixed", on((1, THREE), (3, {0.2: 2.0})), None),
+    ("fixed", on((1, THREE)), (0.2, 3, 1, 1)), ("fixed", on((1, THREE), (3, {0.2: 2.0})), None),
     ("fixed", on((1, dict.fromkeys(THREE))), None),
     # The top rung opens only where the ranking changed.
-    ("fixed", on((1, NINE), (3, AGREE)), (0.1, 9, 9, 3)),
-    ("progressive", on((1, NINE), (3, AGREE)), None),
-    ("progressive", on((1, NINE), (3, DIFFER)), (0.3, 9, 11, 3)),
+    ("fixed", on((1, NINE), (3, AGREE)), (0.1, 9, 9, 3)), ("progressive", on((1, NINE), (3, AGREE)), None),
+    ("progressive", on((1, NINE), (3, DIFFER)), (0.3, 9, 11, 3))
 ])  # fmt: skip
 def test_worked_examples(rungs, history, expected):
     found = proposed(asha(rungs=rungs), history)

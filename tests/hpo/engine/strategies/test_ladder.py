@@ -13,7 +13,7 @@ from hpo.engine.strategies.ladder import LadderSettings
 from hpo.errors import ConfigError
 from hpo.testing.strategies import play
 from hpo.trials.space.reader import space_from_dict
-from tests.studies import STRATEGIES
+from tests.studies import STRATEGIES, refuses
 
 TREE = {"lr": {"low": 1e-5, "high": 1.0, "log": True}, "decay": [0.0, 0.01, 0.1, 0.3, 1.0]}
 TREE |= {"act": {"choices": ["relu", "gelu", "tanh"]}}
@@ -102,16 +102,13 @@ def test_a_budget_pays_the_plan_and_not_one_point_more(first):
     plan, trials = settings.within_budget()
     assert 49 < float(np.dot(plan.planned, settings.costs_of_points)) + trials - sum(plan.planned) <= 50 + 1e-9
     assert float(np.dot(plan.model_copy(update={"trials": plan.trials + 1}).planned, settings.costs_of_points)) > 50
-    with pytest.raises(ConfigError, match="to allow a trial at each scale"):
-        settings.model_copy(update={"budget": 0.5}).within_budget()
+    refuses(ConfigError, "to allow a trial at each scale", settings.model_copy(update={"budget": 0.5}).within_budget)
 
 
 @pytest.mark.parametrize("costs", [[1.0, 1.0], [4.0, 1.0], None])
 def test_costs_must_grow(costs):
-    with pytest.raises(ConfigError, match=r"strategy\.costs"):
-        ladder(costs, scales=[1, 2])
+    refuses(ConfigError, r"strategy\.costs", ladder, costs, scales=[1, 2])
 
 
 def test_a_space_without_scales_is_refused():
-    with pytest.raises(ConfigError, match=r"study\.scales"):
-        make_strategy(STRATEGIES["ladder"], space_from_dict(TREE), 0)
+    refuses(ConfigError, r"study\.scales", make_strategy, STRATEGIES["ladder"], space_from_dict(TREE), 0)

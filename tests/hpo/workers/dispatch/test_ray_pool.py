@@ -28,7 +28,7 @@ from hpo.workers.dispatch.ray.shares import Shares
 from hpo.workers.dispatch.ray.worker_group import WorkerGroup
 from tests.contracts.test_dispatchers import run, task
 from tests.faults.driver import TOY, outliving, start, wait_for_file
-from tests.studies import REPOSITORY, dispatch_section
+from tests.studies import REPOSITORY, dispatch_section, refuses
 
 MOST_SECONDS = 60.0
 ANSWER = SimpleNamespace(stdout="", stderr="as the user\nwrong token\n")
@@ -87,16 +87,14 @@ def wait(is_alive):
     (lambda: wait(True), "no worker could be started for 300 s: each worker needs 2 CPU, .* cluster has 1 CPU free"),
 ])  # fmt: skip
 def test_a_ray_that_does_not_do_what_it_should_is_named_with_the_reason(ray, call, words):
-    with pytest.raises(HpoError, match=words):
-        call()
+    refuses(HpoError, words, call)
 
 
 @pytest.mark.parametrize(("free", "words"), [(4096, "has 4,096 bytes free: make room"), (10**9, "hpo is installed")])
 def test_workers_that_cannot_start_for_want_of_room_say_so(monkeypatch, ray, free, words):
     own = {"starting": {"answer": None}, "_num_failed_starts": 4, "shares": Shares(workers=2, gpus=0)}
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    with pytest.raises(DispatchError, match=words):
-        WorkerGroup.add_started(SimpleNamespace(_ray=ray, **own), "answer")
+    refuses(DispatchError, words, WorkerGroup.add_started, SimpleNamespace(_ray=ray, **own), "answer")
 
 
 @pytest.mark.nightly

@@ -13,35 +13,26 @@ from hpo.show.display import gpus_in_words, others_in_words, peak_in_words
 from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.other_searches import FOLDER, OtherSearch, Use, announce_use, other_searches, total_use
 from hpo.workers.dispatch.ray.shares import Resources, shares_on
-from tests.studies import dispatch_section, environment
+from tests.studies import dispatch_section, environment, refuses
 
 EIGHT, SPREAD, ALONE = Resources(64, 8), {"processes_per_task": 2, "process_placement": "strict_spread"}, None
 # The nodes, what other searches use, the settings, and the number of workers with the GPUs of each.
 FITS = [
-    ([Resources(4, 0)], ALONE, {}, (4, 0)),
-    ([EIGHT], ALONE, {}, (8, 1)),
-    ([EIGHT], ALONE, {"workers": 20}, (20, 0.3333)),
-    ([EIGHT], ALONE, {"gpus_per_worker": 0}, (64, 0)),
-    ([EIGHT], ALONE, {"gpus_per_worker": 0.25}, (32, 0.25)),
-    ([Resources(2, 8)], ALONE, {}, (2, 1)),
+    ([Resources(4, 0)], ALONE, {}, (4, 0)), ([EIGHT], ALONE, {}, (8, 1)),
+    ([EIGHT], ALONE, {"workers": 20}, (20, 0.3333)), ([EIGHT], ALONE, {"gpus_per_worker": 0}, (64, 0)),
+    ([EIGHT], ALONE, {"gpus_per_worker": 0.25}, (32, 0.25)), ([Resources(2, 8)], ALONE, {}, (2, 1)),
     ([Resources(8, 4), Resources(8, 0), Resources(8, 2)], ALONE, {}, (6, 1)),
     # 0.6 of a GPU: two do not share one.
     ([Resources(8, 2)], ALONE, {"gpus_per_worker": 0.6}, (2, 0.6)),
     # Several processes: across nodes, or each process on a node of its own.
-    ([Resources(8, 4)] * 2, ALONE, {"processes_per_task": 3}, (2, 1)),
-    ([Resources(3, 0)] * 3, ALONE, SPREAD, (4, 0)),
-    ([Resources(9, 0), Resources(1, 0)], ALONE, SPREAD, (1, 0)),
-    ([Resources(2.5, 0)] * 2, ALONE, {}, (4, 0)),
-    ([Resources(8, 0)], Use(5), {}, (3, 0)),
-    ([Resources(8, 0)], Use(5), {"cpus_per_worker": 2}, (1, 0)),
+    ([Resources(8, 4)] * 2, ALONE, {"processes_per_task": 3}, (2, 1)), ([Resources(3, 0)] * 3, ALONE, SPREAD, (4, 0)),
+    ([Resources(9, 0), Resources(1, 0)], ALONE, SPREAD, (1, 0)), ([Resources(2.5, 0)] * 2, ALONE, {}, (4, 0)),
+    ([Resources(8, 0)], Use(5), {}, (3, 0)), ([Resources(8, 0)], Use(5), {"cpus_per_worker": 2}, (1, 0)),
     # One at least, also where more is in use than there is.
-    ([Resources(8, 0)], Use(20), {}, (1, 0)),
-    ([EIGHT], Use(6, 3.0), {}, (5, 1)),
-    ([EIGHT], Use(8, 8.0), {}, (1, 1)),
+    ([Resources(8, 0)], Use(20), {}, (1, 0)), ([EIGHT], Use(6, 3.0), {}, (5, 1)), ([EIGHT], Use(8, 8.0), {}, (1, 1)),
     ([EIGHT], Use(2, 0.5), {"gpus_per_worker": 0.5}, (14, 0.5)),
-    ([EIGHT], Use(2, 2.0), {"processes_per_task": 4}, (1, 1)),
-    ([Resources(8, 0)], Use(5), {"workers": 8}, (8, 0)),
-]
+    ([EIGHT], Use(2, 2.0), {"processes_per_task": 4}, (1, 1)), ([Resources(8, 0)], Use(5), {"workers": 8}, (8, 0))
+]  # fmt: skip
 PROCESSES = {"processes_per_task": 2, "gpus_per_process": 9, "workers": 1}
 ELSEWHERE = """
 import sys
@@ -72,8 +63,7 @@ def test_without_a_number_there_are_as_many_workers_as_fit_next_to_other_searche
     ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 fit"),
 ])  # fmt: skip
 def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
-    with pytest.raises(DispatchError, match=words):
-        shares(nodes, **settings)
+    refuses(DispatchError, words, shares, nodes, **settings)
 
 
 @pytest.mark.parametrize(("gpus", "given", "says"), [

@@ -16,6 +16,7 @@ from hpo.workers.store.disk import DiskStore
 from hpo.workers.store.packing import ObjectStore
 from hpo.workers.store.url import UrlStore, refuse_used
 from tests.contracts.test_dispatchers import task as toy_task
+from tests.studies import refuses
 
 MIB = 2**20
 PACKAGE = {f"travelling_package/{name}" for name in ("__init__.py", "train.py", "inner/__init__.py")}
@@ -111,9 +112,8 @@ def test_a_state_with_a_link_that_leads_out_of_it_does_not_travel_and_stops_noth
 
 
 @pytest.mark.parametrize(("end", "state", "model"), [
-    ({"dies": True}, b"after", None),
-    ({"outcome": Outcome({"score": 1.0}, stopped="after 1")}, b"after", b"model"),
-    ({"outcome": Outcome(error="no luck")}, None, None),
+    ({"dies": True}, b"after", None), ({"outcome": Outcome({"score": 1.0}, stopped="after 1")}, b"after", b"model"),
+    ({"outcome": Outcome(error="no luck")}, None, None)
 ])  # fmt: skip
 def test_which_of_its_files_come_back_follows_from_how_a_training_ended(study, tmp_path, end, state, model):
     payload = replace(study, files_dir=str(tmp_path / "study" / "files"))
@@ -155,8 +155,7 @@ def test_artifacts_go_when_they_are_not_needed_and_a_damaged_one_is_as_if_it_wer
     write(tmp_path / "f", b"")
     for name in ("states/a", "states/b", "checkpoints/c"):
         artifacts.put_folder(name, tmp_path / "f")
-    with pytest.raises(StudyError, match="has states or models of another study"):
-        refuse_used(artifacts)
+    refuses(StudyError, "has states or models of another study", refuse_used, artifacts)
     assert sorted(artifacts.folders("states")) == ["a", "b"]
     for name in ("a", "never"):
         artifacts.remove_folder(f"states/{name}")
@@ -186,12 +185,10 @@ def sent(working_directory):
 
 
 @pytest.mark.parametrize(("declared", "data"), [
-    (None, ()),
-    ('travelling_package = ["*.txt"]', ["words.txt"]),
+    (None, ()), ('travelling_package = ["*.txt"]', ["words.txt"]),
     ('"*" = ["*.txt", "**/*.csv"]', ["words.txt", "inner/data/table.csv"]),
     ('"travelling_package.inner" = ["data/*"]', ["inner/data/table.csv"]),
-    ('travelling_package = ["*"]', ["words.txt", "id_rsa"]),
-    ('another_package = ["*"]', ()),
+    ('travelling_package = ["*"]', ["words.txt", "id_rsa"]), ('another_package = ["*"]', ())
 ])  # fmt: skip
 def test_of_a_package_the_python_files_go_and_its_declared_data_but_no_hidden_files(working_directory, declared, data):
     if declared is not None:
@@ -247,7 +244,6 @@ def test_a_node_with_another_version_or_other_code_of_a_package_is_refused_with_
     here, node = describe("tests"), {"node": "n1"}
     refuse_unlike(here, here | node)
     says = rf"node n1 must have the same {name} .*{here[name].split()[0]}.*, given 0\.1;"
-    with pytest.raises(DispatchError, match=says):
-        refuse_unlike(here, here | node | {name: "0.1"})
+    refuses(DispatchError, says, refuse_unlike, here, here | node | {name: "0.1"})
     with pytest.raises(DispatchError, match="node n1 cannot import hpo: no module; install hpo there"):
         refuse_unlike(here, node | {"error": "no module"})
