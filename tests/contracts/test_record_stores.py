@@ -30,7 +30,6 @@ def reopened(record: Record, folder: Path) -> Record:
 
 
 def restored(record: Record, folder: Path) -> Record:
-    """Close a record, lose its file, and open it to continue it: its backup takes the place."""
     record.close()
     (folder / "study.db").rename(folder / "aside.db")
     return continue_record(stored(folder))

@@ -64,8 +64,7 @@ def test_the_champion_is_the_winner_on_the_studys_page_and_a_moved_alias_stays_w
     client.delete_registered_model_alias("reviews", "champion")
     assert synchronise(study)
     assert [each.version for each in versions(client)] == [version.version]
-    assert len(client.search_logged_models(["1"])) == 1
-    assert client.get_registered_model("reviews").aliases == {}
+    assert (len(client.search_logged_models(["1"])), client.get_registered_model("reviews").aliases) == (1, {})
     client.set_registered_model_alias("reviews", "champion", version.version)
 
 

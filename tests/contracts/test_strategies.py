@@ -54,10 +54,7 @@ SEARCHES = given(world=ANY_WORLD, lanes=st.integers(1, 5), disturbed=DISTURBED, 
 @settings(max_examples=6)
 @SEARCHES
 def test_the_law(name, world, lanes, disturbed, stop_rule):
-    """The same trials for any number of workers, in any order, after a crash, and under a budget that is raised.
-
-    In free order: the same trials again, whatever finishes first, from what the record says that each proposal knew.
-    """
+    """The same trials for any workers, order and crash, and a raised budget; in free order, from what each one knew."""
     check_law(lambda: make(name, "mixed"), world, disturbed, lanes, stop_rule)
     check_free_order(lambda: make(name, "mixed"), world, disturbed, stop_rule)
 

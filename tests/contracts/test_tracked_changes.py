@@ -36,15 +36,12 @@ def folder(tmp_path):
 
 
 class InThisProcess(MlflowSink):
-    """Has a store written by this process, call by call."""
-
     def send(self, call):
         self.apply([call])
 
 
 def tracker_of(study, folder):
-    sink = InThisProcess(study.config.track.uri, "tests", folder)
-    tracker, record = MlflowTracker(study, sink), open_study(study)
+    tracker, record = MlflowTracker(study, InThisProcess(study.config.track.uri, "tests", folder)), open_study(study)
     open_in_tracker(study, StudyRun.of(study, record), tracker)
     study_id = Notes(record).study_id
     record.close()
@@ -139,8 +136,7 @@ def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the
     uri = study.config.track.uri
     client = MlflowClient(uri)
     assert may_have_study(uri, ids["a"])
-    assert delete_study(uri, ids["a"]) == 4
-    assert [may_have_study(uri, ids[name]) for name in "ab"] == [False, True]
+    assert (delete_study(uri, ids["a"]), [may_have_study(uri, ids[name]) for name in "ab"]) == (4, [False, True])
     assert delete_study(uri, ids["a"]) == 0
     experiment = client.get_experiment_by_name("tests")
     left = client.search_runs([experiment.experiment_id])

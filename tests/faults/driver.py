@@ -24,7 +24,6 @@ def undisturbed_rows(folder):
 
 
 def start(*arguments, **options):
-    """Start `hpo` in a session of its own, in the working directory."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
     # Each line as soon as it is printed, since tests wait for lines.
     own = environment() | {"PYTHONUNBUFFERED": "1"} | options.pop("env", {})

@@ -46,8 +46,6 @@ def serve(port, folder):
 
 
 class FaultyServer:
-    """The server as a process of its own, which a test starts, breaks and kills."""
-
     def __init__(self, folder, port):
         self.folder, self.uri = folder, f"http://127.0.0.1:{port}"
         self._command = [sys.executable, "-m", "tests.faults.mlflow_server", str(port), str(folder)]

@@ -53,7 +53,6 @@ def damage(database, how):
     content = database.read_bytes()
     half = len(content) // 2
     zeroed = {"tail zeroed": content[:half] + bytes(half), "head zeroed": bytes(512) + content[512:]}
-    changed = {"truncated": content[:half], "emptied": b"", **zeroed}
     if how in STATEMENTS:
         with closing(sqlite3.connect(database)) as connection, connection:
             for statement in STATEMENTS[how]:
@@ -61,7 +60,7 @@ def damage(database, how):
     elif how == "deleted":
         database.unlink()
     else:
-        database.write_bytes(changed[how])
+        database.write_bytes({"truncated": content[:half], "emptied": b"", **zeroed}[how])
 
 
 @pytest.mark.quick("emptied", "a trial deleted")

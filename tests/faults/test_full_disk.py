@@ -26,8 +26,7 @@ def refused(code, err, *words):
 def test_a_machine_that_can_write_or_open_nothing_more_fails_no_trial(undisturbed, capsys, name):
     """The point is not to blame if a checkpoint cannot be written, so its trial stays open."""
     Path("disk_is_full").write_text("6")
-    search = ("search", "objective=toy_faults:full_disk", f"+error={name}", *LOCAL)
-    code, _, err = in_this_process(capsys, *search)
+    code, _, err = in_this_process(capsys, "search", "objective=toy_faults:full_disk", f"+error={name}", *LOCAL)
     said, left = os.strerror(getattr(errno, name)), "files" if name == "EMFILE" else "bytes free"
     refused(code, err, "trial 6", said, "runs/toy/checkpoints", left, "hpo resume toy")
     Path("disk_is_full").unlink()
@@ -36,7 +35,6 @@ def test_a_machine_that_can_write_or_open_nothing_more_fails_no_trial(undisturbe
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own with little room; the working directory is in it."""
     folder = tmp_path / "small"
     folder.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True, check=False)

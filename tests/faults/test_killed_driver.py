@@ -1,9 +1,4 @@
-"""A killed driver: nothing is lost, repeated, or left behind; a second driver is refused.
-
-One seed of each kind with the slow and the nightly tests. For twenty:
-
-    HPO_FAULT_SEEDS=20 python -m pytest -n 0 -m 'slow or nightly' tests/faults/test_killed_driver.py
-"""
+"""A killed driver: nothing is lost, repeated, or left behind; a second driver is refused. More seeds: faults.md."""
 
 import contextlib
 import os

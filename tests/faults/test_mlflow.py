@@ -1,9 +1,4 @@
-"""MLflow answers with errors, late or never, or is killed: the search does not wait for it, and everything arrives.
-
-These tests are nightly, because MLflow's own waits take most of a minute each. Among the slow tests are
-`tests/contracts/test_tracker_process.py::test_the_study_goes_on_when_mlflow_cannot_be_written` and
-`tests/hpo/study/test_score_in_mlflow.py`.
-"""
+"""MLflow answers with errors, late or never, or is killed: the search does not wait for it, and everything arrives."""
 
 import time
 
@@ -15,6 +10,7 @@ from tests.faults.mlflow_server import FaultyServer, free_port
 from tests.studies import REPOSITORY
 from tests.tracked import assert_shows_the_record, run, synchronise, tracked_study
 
+# MLflow's own waits take most of a minute each.
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 # A driver that waits for a broken MLflow waits for the time limit of a request, which is 10 s.
 STALLED_SECONDS = 5.0
@@ -46,7 +42,6 @@ class Eventful(LocalDispatcher):
 
 
 def run_with(study, events):
-    """Run a study while things happen; assert that its driver waited for none of them, and return the result."""
     dispatcher = Eventful(events)
     result = run(study, dispatcher)
     assert dispatcher.longest_turn < STALLED_SECONDS
@@ -58,8 +53,7 @@ def shown(study, number):
     client, end = MlflowClient(study.config.track.uri), time.monotonic() + 90
     while time.monotonic() < end:
         experiment = client.get_experiment_by_name(study.config.track.experiment)
-        condition = f"tags.`hpo.trial` = '{number}'"
-        if experiment and client.search_runs([experiment.experiment_id], condition):
+        if experiment and client.search_runs([experiment.experiment_id], f"tags.`hpo.trial` = '{number}'"):
             return
         time.sleep(0.2)
     raise AssertionError(f"trial {number} is not shown")
@@ -110,9 +104,7 @@ def test_a_server_that_is_killed_and_comes_back_gets_everything(server, tmp_path
     assert_shows_the_record(study)
 
 
-def test_a_server_that_answers_after_fifteen_seconds_costs_less_than_a_twentieth_of_the_training(
-    server, tmp_path, capfd
-):
+def test_a_server_that_answers_after_15_seconds_costs_less_than_a_twentieth_of_the_training(server, tmp_path, capfd):
     """All that the driver does next to training counts: ten trials of a second, with ten points of a curve each."""
     server.set_mode("late 15")
     changes = {"trials": 10, "objective": "toy_faults:trains_a_second"}

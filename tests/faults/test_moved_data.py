@@ -133,14 +133,12 @@ def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):
 def test_a_test_evaluation_reaches_the_mirror(moved, capsys, tmp_path):
     config = Path("config.yaml")
     config.write_text((moved / "config.yaml").read_text().replace("mirror: null", f"mirror: file://{tmp_path}/mirror"))
-    mirrored = ("search", "--config", "config.yaml", "study.name=mirrored", "data.path=there.csv")
-    code, out, err = hpo(capsys, *mirrored)
+    code, out, err = hpo(capsys, "search", "--config", "config.yaml", "study.name=mirrored", "data.path=there.csv")
     assert code == 0, out + err
     for again in ([], ["--again"]):
         assert hpo(capsys, "test", "mirrored", *again)[0] == 0
     files = Manifest.at(Place(f"file://{tmp_path}/mirror", "study.mirror")).files
-    ledger = tmp_path / "mirror/files" / files["test_evaluations.jsonl"]
-    assert len(ledger.read_text().splitlines()) == 2
+    assert len((tmp_path / "mirror/files" / files["test_evaluations.jsonl"]).read_text().splitlines()) == 2
     assert "test.json" in files
 
 

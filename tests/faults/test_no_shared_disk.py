@@ -53,14 +53,11 @@ HALVING = (*OF_MINE, "study.name=halving", "strategy=asha", "strategy.max_amount
 def blind_node(address, place, hidden):
     """Start a node whose processes see the folder `place` where `hidden` is, with the driver's files."""
     blindfold = 'mount --bind "$1" "$2" && cd / && shift 2 && exec "$@"'
-    return subprocess.Popen(
-        [*UNSHARE, "sh", "-c", blindfold, "-", place, hidden, sys.executable, "-c", BLIND_NODE, address],
-        # Ray's own folder is the same on all nodes of one machine.
-        env=os.environ | {"TMPDIR": str(hidden), "RAY_TMPDIR": tempfile.gettempdir()},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    command = [*UNSHARE, "sh", "-c", blindfold, "-", place, hidden, sys.executable, "-c", BLIND_NODE, address]
+    # Ray's own folder is the same on all nodes of one machine.
+    own = os.environ | {"TMPDIR": str(hidden), "RAY_TMPDIR": tempfile.gettempdir()}
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    return subprocess.Popen(command, env=own, **silent)
 
 
 def end(process):

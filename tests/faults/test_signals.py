@@ -12,7 +12,6 @@ from tests.faults.driver import LOCAL, TRACKED, gone_on, outliving, start, wait_
 
 
 def end_by(number, driver, code, most_seconds=10.0, to_group=False):
-    """Send a signal to the driver, or to its whole group; assert that it ends in time and prints how to continue."""
     signalled = time.monotonic()
     (os.killpg if to_group else os.kill)(driver.pid, number)
     assert driver.wait(60) == code

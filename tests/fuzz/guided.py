@@ -1,10 +1,6 @@
-"""The same readers under coverage-guided fuzzing: atheris looks for inputs that reach lines no input has reached yet.
+"""The same readers under coverage-guided fuzzing: `HPO_FUZZ_SECONDS=600 python -m tests.fuzz.guided [READER ...]`.
 
-Not part of the tests, since atheris has wheels for few systems:
-
-    python -m pip install atheris
-    HPO_FUZZ_SECONDS=600 python -m tests.fuzz.guided              # all readers share the time
-    HPO_FUZZ_SECONDS=600 python -m tests.fuzz.guided YAML JSON    # those that are named
+Not part of the tests, since atheris (`python -m pip install atheris`) has wheels for few systems.
 """
 
 import os
@@ -23,7 +19,6 @@ _CHILD = "--child"
 
 
 def main(arguments: list[str]) -> int:
-    """Fuzz the readers one after the other; return 1 where one failed."""
     if arguments[:1] == [_CHILD]:
         name, seconds = arguments[1:]
         options = [sys.argv[0], f"-max_total_time={seconds}", f"-timeout={HANGS_SECONDS}", "-rss_limit_mb=6000"]

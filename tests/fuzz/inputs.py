@@ -34,9 +34,7 @@ ROW_PIECES = st.sampled_from([*',,,;\t\n\n\r"\0é\ufeff\u2028#{} -1ab', *WORDS, 
 
 
 def _json_lines(rows: list[tuple[Any, Any]]) -> bytes:
-    return "\n".join(json.dumps({"text": text, "label": label}) for text, label in rows).encode(
-        "utf-8", "surrogatepass"
-    )
+    return "\n".join(json.dumps({"text": text, "label": label}) for text, label in rows).encode(errors="surrogatepass")
 
 
 def _table(rows: list[list[str]]) -> bytes:

@@ -54,8 +54,7 @@ def put_together(tree: dict[str, Any]) -> None:
     study = prepare_study(config_from_dict(tree))
     counts = [value for value in study.config.strategy.values() if isinstance(value, int)]
     if study.config.strategy["name"] not in ("gp", "tpe", "cma_es", "qmc") and max(counts, default=0) < 1000:
-        proposals = propose(study.strategy, History([]))
-        for number, proposal in enumerate(proposals[:3]):
+        for number, proposal in enumerate(propose(study.strategy, History([]))[:3]):
             study.task_builder().tasks_of(Trial(number, 0, proposal.point, amount=proposal.amount))
 
 

@@ -1,9 +1,4 @@
-"""Whatever a reader is given, it answers or raises HpoError, and does not hang: five seconds, with the same inputs.
-
-For longer, over all readers; guided by coverage, where atheris runs, see `guided.py`:
-
-    HPO_FUZZ_SECONDS=600 python -m pytest -n 0 -m slow tests/fuzz
-"""
+"""Whatever a reader is given, it answers or raises HpoError, and does not hang. More seconds: security.md in docs/."""
 
 import itertools
 import os

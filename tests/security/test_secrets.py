@@ -155,8 +155,7 @@ def test_every_secret_is_kept_by_name_and_comes_back_as_what_it_was():
     redacted, secrets = redact(tree)
     assert "PLANTED" not in str(redacted)
     assert "98765432" not in str(redacted)
-    assert (redacted["a"]["key"], reveal_secrets(redacted, secrets)) == (64, tree)
-    assert redact(redacted) == (redacted, {})
+    assert (redacted["a"]["key"], reveal_secrets(redacted, secrets), redact(redacted)) == (64, tree, (redacted, {}))
 
 
 @pytest.mark.parametrize("value", HALVES)

@@ -215,12 +215,9 @@ def test_a_replay_takes_nothing_of_where_it_ran_and_where_it_was_shown(capsys, m
     """Their server would get a value of our environment, and our objective run on their cluster."""
     monkeypatch.setenv("PLANTED_TOKEN", "hunter22")
     evil = f"file://{Path('evil').absolute()}"
-    changed(
-        stranger,
-        track={"name": "mlflow", "uri": "http://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"},
-        dispatch={"name": "ray", "address": "127.0.0.1:9", "allow_open_cluster": True, "threads": 3},
-        study={"artifacts": evil, "mirror": evil},
-    )
+    track = {"name": "mlflow", "uri": "http://127.0.0.1:9/${oc.env:PLANTED_TOKEN}"}
+    dispatch = {"name": "ray", "address": "127.0.0.1:9", "allow_open_cluster": True, "threads": 3}
+    changed(stranger, track=track, dispatch=dispatch, study={"artifacts": evil, "mirror": evil})
     code, out, _ = hpo(capsys, "search", "--replay", "toy", "--trust", "--cfg", "job")
     assert code == 0
     shown = yaml.safe_load(out)

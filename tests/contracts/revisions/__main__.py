@@ -7,7 +7,6 @@ from tests.contracts.revisions.references import PATH, cases, key_of, read, revi
 
 
 def main():
-    """Write what is missing, and say what; return 2 where nothing is."""
     written, references = [], read()
     for part in revisions():
         key = key_of(part)

@@ -103,8 +103,7 @@ def run(tree):
         # In free order what is known depends on measured seconds, unless there is one worker.
         workers = 1 if tree["study"]["order"] == "free" else 3
         trials = search(rules, record, SimulatedDispatcher(workers, str(REPOSITORY)), tree["study"]["trials"])
-        result = StudyRun.of(study, record)
-        return list(trials), result.winner
+        return list(trials), StudyRun.of(study, record).winner
 
 
 def _prepared(tree):
@@ -145,7 +144,6 @@ def summary(trials):
 
 
 def _split(value, name, place, sums):
-    """Return a value without its fractions, which are added to `sums`."""
     if isinstance(value, float):
         sums[name] = sums.get(name, 0.0) + place * value
         return None

@@ -77,7 +77,6 @@ def all_cases():
 
 
 def _texts(data, folder):
-    """Write the data, and return the key that names it."""
     rng, lines = random.Random(3), []
     for number in range(120):
         line = [rng.choice(_WORDS) for _ in range(rng.randint(2, 9))]

@@ -22,8 +22,7 @@ _ONE_IN = 13  # points that fail
 def _number(toy, *more):
     """Return a whole number that depends on every value but fractions, which libraries may round in another way."""
     plain = {key: value for key, value in toy.items() if not isinstance(value, float)}
-    text = json.dumps([plain, *more], sort_keys=True)
-    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
+    return int(hashlib.sha256(json.dumps([plain, *more], sort_keys=True).encode()).hexdigest()[:8], 16)
 
 
 def _value(toy):

@@ -36,8 +36,7 @@ def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean():
     for row in found:
         if row["state"] == "complete":
             values = [float(row[name]) for name in names]
-            assert len(set(values)) == 3
-            assert float(row["score"]) == pytest.approx(statistics.fmean(values))
+            assert (len(set(values)), float(row["score"])) == (3, pytest.approx(statistics.fmean(values)))
     single = run_toy(Path("b"), config("random", None, 4))
     assert [row["fold_0"] for row in single] == [row["fold_0_repeat_0"] for row in found]
 
@@ -50,8 +49,7 @@ def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winn
     assert all(row["fold_1"] and not row["fold_2"] for row in stopped)
     best = max((row for row in whole if row["score"]), key=lambda row: float(row["score"]))
     assert next(row for row in raced if row["number"] == best["number"])["score"] == best["score"]
-    report = json.loads(Path("after_2", "report.json").read_text())
-    assert report["counts"]["tasks_saved"] == 3 * len(stopped)
+    assert json.loads(Path("after_2", "report.json").read_text())["counts"]["tasks_saved"] == 3 * len(stopped)
 
 
 def test_a_rival_that_fails_on_a_later_fold_stops_nobody():

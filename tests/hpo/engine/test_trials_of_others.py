@@ -68,8 +68,7 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, tmp_path, c
     record.close()
     assert caplog.text.count("(Optuna's numbers: 1, 4, 5, 6)") == 2, "by who reads it, and by who wrote it"
     record = continue_record(study)
-    assert record.trials() == before
-    assert [record.queued(), record.queued()] == [[(3, {"layers": 3})], []]
+    assert (record.trials(), record.queued(), record.queued()) == (before, [(3, {"layers": 3})], [])
     record.add_outcome(unfinished.number, 0, Outcome({"score": 0.8}))
     assert opened(record, 2).number == len(before)
     record.close()
@@ -83,8 +82,7 @@ def test_trials_between_ours_while_we_run_change_none_of_ours(study, tmp_path, c
 def test_a_result_that_another_program_writes_of_our_running_trial_is_replaced_by_its_own(study, values, caplog):
     record = created(study, 0.5)
     for layers in (2, 3):
-        trial = opened(record, layers)
-        in_optuna(study).tell(trial.number, values, TrialState.FAIL if values is None else None)
+        in_optuna(study).tell(opened(record, layers).number, values, TrialState.FAIL if values is None else None)
     assert read_record(study).trials() == record.trials()
     record.add_outcome(1, 0, Outcome({"score": 0.6}))
     assert ("wrote a result of trial 1; the search replaced it" in caplog.text) == (values is not None)

@@ -128,16 +128,11 @@ ODD = "class A:\n    def __reduce__(self): raise ValueError('no copy of it')\na 
 
 def test_a_function_that_cannot_be_sent_or_read_or_loaded_is_named(tmp_path):
     given, odd = PickledFunction.of(lambda config: 1.0, "train"), typed(ODD)
-    for call, words in (
-        (lambda: PickledFunction.of(odd, "train"), "'train' cannot be sent to workers: no copy of it"),
-        (lambda: PickledFunction.read(tmp_path / "gone.pkl"), r"gone\.pkl cannot be read; restore the file"),
-        (
-            lambda: replace(given, python="3.1").load(),
-            r"pickled by Python 3\.1 and must .* same version, given Python 3",
-        ),
-        (lambda: replace(given, data=b"x").load(), "'train' cannot be loaded here: UnpicklingError"),
-    ):
-        refuses(HpoError, words, call)
+    refuses(HpoError, "'train' cannot be sent to workers: no copy of it", PickledFunction.of, odd, "train")
+    refuses(HpoError, r"gone\.pkl cannot be read; restore the file", PickledFunction.read, tmp_path / "gone.pkl")
+    says = r"pickled by Python 3\.1 and must .* same version, given Python 3"
+    refuses(HpoError, says, replace(given, python="3.1").load)
+    refuses(HpoError, "'train' cannot be loaded here: UnpicklingError", replace(given, data=b"x").load)
 
 
 def test_lambdas_on_one_line_are_known_by_their_own_texts():
@@ -212,8 +207,7 @@ def test_the_search_its_strategies_and_an_objective_of_the_toolkit_count_by_revi
     config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]))
     revisions = {"search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 2}
     assert code_of(prepared(Path("ladder"), config)).revisions == revisions
-    own = type("Own", (), {"__module__": "toys"})
-    described = describe_code(resolve("model.objective:run_fold"), {"own": own})
+    described = describe_code(resolve("model.objective:run_fold"), {"own": type("Own", (), {"__module__": "toys"})})
     assert described.revisions == {"search": loop.REVISION, "objective model.objective": model_objective.REVISION}
     assert all(piece.endswith(" (strategy)") for piece in described.pieces)
     for name, (_, strategy) in STRATEGIES.items():
@@ -290,8 +284,7 @@ def test_each_process_compares_once_what_it_imports(payload):
         assert end_of(after.run(payload, "one")) == {"score": 2.0}
 
 
-# Of another length than the text in the end: within a second Python takes a file of the same length for the one that
-# it has compiled.
+# Of another length than in the end: within a second Python takes a file of the same length for the compiled one.
 @pytest.mark.parametrize("text", ["B = 20.0\n", "B = nothing\n", "B = \n", None])
 def test_a_module_that_a_training_imports_late_is_compared_too(payload, text):
     late = Path("late_ours.py")
@@ -319,12 +312,10 @@ def test_the_modules_of_a_pickled_function_are_compared(here, payload):
     Path("beside_ours.py").write_text("A = 20.0\n")
     forget(here)
     # With one file more, so that this process compares the files again.
-    again = Payload(**vars(given) | {"code": {**code, "another_ours.py": ""}})
-    assert trained(again) == changed("beside_ours.py")
+    assert trained(replace(given, code={**code, "another_ours.py": ""})) == changed("beside_ours.py")
 
 
 def test_a_librarys_module_of_the_same_name_is_not_compared(payload):
     Path("inspect.py").write_text("NOT = 'that of Python'\n")
-    code = {**payload.code, "inspect.py": "0123456789abcdef"}
     assert inspect.__file__ != str(Path("inspect.py").absolute())
-    assert trained(Payload(**vars(payload) | {"code": code})) == {"score": 2.0}
+    assert trained(replace(payload, code={**payload.code, "inspect.py": "0123456789abcdef"})) == {"score": 2.0}

@@ -99,8 +99,7 @@ def test_a_state_that_ended_by_itself_is_not_trained_again(tmp_path):
     assert (last.reached, last.units, len(last.curve)) == (4, 4, 4)
     further = outcome(tmp_path, [9, 27], epochs=4)
     # The state is at its end: nothing is added but the unit that every task takes.
-    assert (further.reached, further.units, list(further.curve)) == (4, 1, [])
-    assert further.metrics == last.metrics
+    assert (further.reached, further.units, list(further.curve), further.metrics) == (4, 1, [], last.metrics)
 
 
 def test_what_a_repeated_training_reports_otherwise_is_a_warning_and_does_not_count(tmp_path):
@@ -113,8 +112,7 @@ def test_what_a_repeated_training_reports_otherwise_is_a_warning_and_does_not_co
     journal.write_text(journal.read_text().replace('"score": 6.5', '"score": 0.5'))
     state.write_text("0")
     *messages, last = run_task(payload)
-    assert last["outcome"].differs == "score at 1 was 0.5 and is now 6.5"
-    assert last["outcome"].metrics == {"score": 0.5}
+    assert (last["outcome"].differs, last["outcome"].metrics) == ("score at 1 was 0.5 and is now 6.5", {"score": 0.5})
     assert [point["score"] for point in last["outcome"].curve] == [0.5, 5.0, 4.5]
     assert any("differs" in message.get("warning", "") for message in messages)
 

@@ -134,8 +134,7 @@ def test_values_of_one_name_are_refused_and_none_is_taken_for_the_other(same):
 ])  # fmt: skip
 def test_whatever_an_objective_raises_is_a_failure(ours, error, name, text):
     (last,) = run_task(raising(error))
-    line = raising.__code__.co_firstlineno + 2
-    assert last["outcome"].error == f"{name} at test_worker.py:{line}: {text}"
+    assert last["outcome"].error == f"{name} at test_worker.py:{raising.__code__.co_firstlineno + 2}: {text}"
 
 
 @pytest.mark.parametrize("error", [Interruption(15), KeyboardInterrupt()])

@@ -40,8 +40,7 @@ def foreseen(world, strategy, lanes, num_trials):
                 if len(trials) == num_trials:
                     break
                 finished = [trials[number] for number in known]
-                pending = [trial for trial in trials if trial.number not in known]
-                (point,) = strategy.propose(History(finished), pending)
+                (point,) = strategy.propose(History(finished), [trial for trial in trials if trial.number not in known])
                 trials.append(Trial(len(trials), len(trials), point))
                 knowledge.append(list(known))
                 missing[len(trials) - 1] = world.folds
@@ -51,8 +50,7 @@ def foreseen(world, strategy, lanes, num_trials):
             trial = trials[key.trial]
             reports, outcome = world.units(trial, key.task)[0], world.outcome(trial, key.task)
             for units in sorted({*reports, outcome.units}):
-                time = now + units * world.cost_of(trial)
-                heapq.heappush(upcoming, Event(time, key, units, units == outcome.units))
+                heapq.heappush(upcoming, Event(now + units * world.cost_of(trial), key, units, units == outcome.units))
         if not upcoming:
             return events, knowledge
         event = heapq.heappop(upcoming)
@@ -129,9 +127,7 @@ def test_an_interrupted_trial_keeps_the_cost_that_it_was_planned_with():
 def test_a_strategy_that_proposes_otherwise_than_the_record_says_is_refused():
     first, fewer = shipped("random"), shipped("random") | {"round_size": 2}
     record = run(World(0), rules_of(make_strategy(first, SPACE, 0), 1), 3)
-    with pytest.raises(
-        StudyError, match=r"record: trial 0 has the point .*, but the strategy now proposes .*: start a"
-    ):
+    with pytest.raises(StudyError, match=r"record: trial 0 has the point .*, but the strategy now proposes .*: start"):
         run(World(0), rules_of(make_strategy(first, SPACE, 1), 1), 5, record=record.copy())
     with pytest.raises(StudyError, match="record: round 0 has 3 trials, but the strategy now proposes 2 for it"):
         run(World(0), rules_of(make_strategy(fewer, SPACE, 0), 1), 5, record=record.copy())

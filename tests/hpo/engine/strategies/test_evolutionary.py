@@ -21,7 +21,6 @@ CREDITED = [(64, 0.0), (64, 9.0), (64, 9.0), (16, 2.0), (16, 2.0), (32, 1.0), (3
 
 
 def make(tree=TREE, **changes):
-    """Return the plain method of the lecture."""
     return make_strategy(shipped("evolutionary_plain") | changes, space_from_dict(tree), 0)
 
 
@@ -41,7 +40,8 @@ def test_the_first_generation_is_the_population_and_later_ones_are_its_children_
     assert (len(first), len(strategy.propose(history_of(first, range(8)), []))) == (8, 6)
     assert not make(population=8, generations=1).propose(history_of(first, range(8)), [])
     assert "1 generations" in strategy.announcement
-    refuses(ValueError, "must leave room for children", make, population=2, surviving=0.9)
+    with pytest.raises(ValueError, match="must leave room for children"):
+        make(population=2, surviving=0.9)
 
 
 def test_children_mix_their_parents_by_crossover_and_change_one_dimension_on_average_by_mutation():
@@ -114,7 +114,6 @@ def test_the_first_points_of_a_dimension_with_a_default_are_around_it():
 
 
 def windows(tree, name="shifting_window_literal", **changes):
-    """Return the lecture's method, unless another is named."""
     return make_strategy(shipped(name) | changes, space_from_dict(tree), 0)
 
 
@@ -189,10 +188,7 @@ def test_by_default_a_draw_changes_one_dimension_on_average_and_keeps_the_best_e
 @pytest.mark.parametrize(("changes", "words"), [
     ({"windows": {"width": 9}}, r"windows\.width: must be an odd number up to 7"),
     ({"windows": {"widht": 3}}, "did you mean 'width'"),
-    (
-        {"windows": {"lr": 3}},
-        r"windows\.lr: has no effect on a range; set strategy\.range_window or space\.lr\.points",
-    ),
+    ({"windows": {"lr": 3}}, r"windows\.lr: has no effect on a range; set strategy\.range_window or space\.lr\.points"),
     ({"window": 9}, r"strategy\.window: must be an odd number up to 7, .* given 9"),
     ({"start": {"width": 8}, "opening": "space"}, "no effect with opening=space"),
 ])  # fmt: skip

@@ -52,15 +52,12 @@ def test_two_workers_share_the_gpu_that_another_search_has_left(tmp_path):
 
 @pytest.fixture
 def ray(monkeypatch, tmp_path):
-    """In place of Ray: each call of it fails."""
-
     def init(address, **_):
         time.sleep(0.1 if address == "slow:1" else 0)
         raise RuntimeError("no luck\nat all")
 
-    ray = MagicMock(
-        init=init, get=lambda _: init(0), is_initialized=lambda: False, **{"exceptions.RayError": RuntimeError}
-    )
+    ray = MagicMock(init=init, get=lambda _: init(0), is_initialized=lambda: False)
+    ray.exceptions.RayError = RuntimeError
     for name in ("ray", "ray.util", "ray.util.scheduling_strategies"):
         monkeypatch.setitem(sys.modules, name, ray)
     for place, name in ((cluster, "refuse_dead_address"), (cluster, "refuse_open_cluster"), (private, "refuse_stale")):

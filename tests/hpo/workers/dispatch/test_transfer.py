@@ -27,8 +27,6 @@ BROKEN += [f"[tool.setuptools.package-data]\na = {value}" for value in ("1", '"*
 
 
 class FakeChild:
-    """In place of the process that trains: writes a state and a model where the payload says."""
-
     def __init__(self, outcome=None, snapshot=False, dies=False, looks_at="", leaves=None):
         self.outcome = outcome or Outcome({"score": 1.0})
         self.snapshot, self.dies, self.looks_at, self.leaves = snapshot, dies, looks_at, leaves
@@ -73,8 +71,7 @@ def objects(most_bytes=MIB):
 def trained(payload, tmp_path, child, most_bytes_back=MIB):
     transfer, others = FileTransfer(objects()), []
     with closing(DiskStore("one", tmp_path / "node")) as disk:
-        node = Node(child, disk, objects(most_bytes_back), "n1")
-        for message in node.run(payload, "call 1", transfer.pack(payload)):
+        for message in Node(child, disk, objects(most_bytes_back), "n1").run(payload, "call 1", transfer.pack(payload)):
             if "content" in message:
                 transfer.take(payload, message)
             else:
@@ -141,8 +138,7 @@ def test_with_artifacts_states_and_models_are_stored_there_and_nothing_is_sent_b
     for _ in range(2):
         child = FakeChild()
         with closing(DiskStore("one", tmp_path / "node")) as disk:
-            node = Node(child, disk, objects(1), "n1", artifacts)
-            messages += node.run(payload, "call 1", {})
+            messages += Node(child, disk, objects(1), "n1", artifacts).run(payload, "call 1", {})
     assert child.found == (b"data", b"after"), "it goes on from what the first one left"
     assert all("content" not in message for message in messages)
     assert not Path(study.resume_dir).exists()
