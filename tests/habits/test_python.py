@@ -191,3 +191,12 @@ def test_what_a_function_cannot_do_names_what_works_instead(capsys):
         assert 'train the winner in Python with `hpo.load("mine").train()`' in says
     refuses(hpo.HpoError, r'fully trained.*hpo\.load\("mine"\)\.train\(\)', study.extend, best=1)
     assert [path.name for path in Path("runs").iterdir()] == ["mine"]
+
+
+def test_points_to_try_first_may_be_given_next_to_a_dimension_called_first():
+    study = found(
+        lambda config: config["first"], space={"first": (1, 500)}, config={"first": 77, "epochs": 1}, trials=1
+    )
+    assert study.best.point == {"first": 77}
+    longer = study.extend({"epochs": 2}, best=1, progress=False)
+    assert (longer.best.point, longer.best.config["epochs"]) == ({"first": 77}, 2)

@@ -32,12 +32,24 @@ class Nearest:
         return draw_untried(self.space, rng, known.tried(pending), self.settings.at_once)
 """
 LATE = "self.seed if len(known) + len(pending) < 9 else next(drawn)"
+CALLS = "self.__dict__['calls'] = self.__dict__.get('calls', 0) + 1"
+REMEMBERS = """seen = self.__dict__.setdefault('seen', [])
+        seen.extend(known[len(seen):])
+        if [trial.key for trial in seen[:len(known)]] != [trial.key for trial in known]:
+            seen[:] = known
+        self = type(self)(self.settings, self.space, len(seen))
+        rng = """
 BROKEN = {
     "proposes .* and then": ("generator(self.seed, known, pending)", "generator(next(drawn), known, pending)"),
     "proposes a point twice": ("known.tried(pending)", "set()"),
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
     "again, while [1-9]|a point is tried twice": ("known.tried(pending)", "known.tried([])"),
+    "after [48] trials the strategy proposes .* and then": (
+        "rng = generator(self.seed",
+        f"{CALLS}; rng = generator(self.calls",
+    ),
+    "for the same earlier history the strategy proposes first .*, then": ("rng = ", REMEMBERS),
     "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
     "ordered: after a crash, [2-6] workers make other trials": ("self.seed", LATE),

@@ -164,3 +164,14 @@ def test_a_list_of_grids():
             assert search.cv_results_[f"param_{name}"].mask[place] == (name not in grid)
     assert len({type(params["clf"]) for params in search.cv_results_["params"]}) >= 2
     assert search.best_params_ in search.cv_results_["params"]
+
+
+def test_without_scikit_learns_private_name_a_search_has_the_same_candidates(monkeypatch):
+    def fitted():
+        search = HpoSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 3]}, trials=3, strategy="tpe")
+        return search.fit(*IRIS).cv_results_
+
+    expected = fitted()
+    monkeypatch.delattr("sklearn.model_selection._validation._insert_error_scores")
+    found = fitted()
+    assert (found["params"], [*found["mean_test_score"]]) == (expected["params"], [*expected["mean_test_score"]])

@@ -8,6 +8,7 @@ import pytest
 from hpo.compare.studies import read_studies
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
+from hpo.study.winner.training import expected_at_end
 from tests import tracked
 from tests.studies import STRATEGIES, Notes, prepared, rows, toy_config
 
@@ -160,3 +161,12 @@ def test_a_budget_of_trials_ends_with_the_search_and_a_caution(tmp_path):
     assert found.winner.amount < 8
     cautions = json.loads((tmp_path / "toy" / "report.json").read_text())["cautions"]
     assert any("was trained to only 2 of 8" in caution and "hpo extend" in caution for caution in cautions)
+
+
+@pytest.mark.parametrize(("name", "settings", "trials", "expected"), [
+    ("asha", {}, 18, 2), ("asha", {}, 8, 0), ("successive_halving", {}, 20, 2),
+    ("successive_halving", {"points": 6, "keep": 2}, 15, 4), ("hyperband", {}, 9 + 5 + 2, 1 + 1 + 2),
+])  # fmt: skip
+def test_the_first_lines_say_how_many_trials_to_expect_at_the_full_amount(tmp_path, name, settings, trials, expected):
+    study = prepared(tmp_path / "toy", tree(trials, name, **settings))
+    assert f"about {expected} of {trials} configurations will reach 8 in the search" in expected_at_end(study)

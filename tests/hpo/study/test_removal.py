@@ -1,5 +1,6 @@
 """`hpo remove` and `hpo clean`: a removed study goes with all its files; a cleaned one keeps what something needs."""
 
+import contextlib
 import os
 import shutil
 import time
@@ -147,6 +148,20 @@ def test_a_running_study_is_refused_with_its_driver_and_stays_as_it_is(capsys, s
         assert f"runs/made is being run by process {os.getpid()}" in said
         assert "stop it with `hpo stop made`" in said
         assert tree(Path()) == before
+
+
+def test_an_error_says_which_studies_are_already_removed(capsys, study, monkeypatch):
+    shutil.copytree(study, "runs/other")
+    refuse_running, calls = StudyFolder.refuse_running, []
+
+    def starts_meanwhile(folder):
+        calls.append(folder)
+        with StudyFolder(Path("runs/other")).lock() if len(calls) > 2 else contextlib.nullcontext():
+            refuse_running(folder)
+
+    monkeypatch.setattr(StudyFolder, "refuse_running", starts_meanwhile)
+    said = refused(capsys, "remove", "made", "other", "--yes")
+    assert ("runs/other is being run" in said, said.endswith("before the error: removed runs/made\n")) == (True, True)
 
 
 @pytest.mark.slow

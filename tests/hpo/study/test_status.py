@@ -175,3 +175,13 @@ def test_a_study_that_is_never_created_leaves_nothing_and_is_no_longer_followed(
         found(lambda config: 1.0, name="mine")
     assert not Path("runs").exists()
     refuses(StudyError, "'mine' was not created: the process that was starting it has ended", next, followed[0])
+
+
+def test_a_running_comparison_is_not_listed_as_a_starting_study(capsys):
+    folder = StudyFolder(Path("runs/compare-two"))
+    folder.make()
+    (folder.path / "comparison.yaml").write_text("")
+    with folder.lock():
+        assert printed(capsys, "list")[0]["studies"] == []
+        for command in (("show",), ("watch", "--wait", "0.1")):
+            assert "is being run by process" in refused(capsys, *command, "compare-two", is_silent=True)

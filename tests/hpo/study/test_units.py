@@ -77,6 +77,20 @@ def test_values_with_the_same_unit_are_searched_and_compared(monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_study_whose_objective_describes_its_unit_only_later_is_reported_resumed_and_reproduced(capsys, monkeypatch):
+    folder = searched(capsys, tree(says=False))
+    # The objective describes it now, the study's files do not.
+    unit = {"loss": {"unit": "tokens", "depends_on": {"toy.min_count": 1}}}
+    monkeypatch.setattr(f"{__name__}.describe_method", lambda _: {"metrics": {"loss": ""}, "counted_in": unit})
+    for command in (["report", "toy"], ["resume", "toy", "study.trials=3"], ["report", "toy"], ["reproduce", "toy"]):
+        code, out, err = hpo(capsys, *command)
+        assert code == 0, out + err
+        (folder / "described.json").write_text(json.dumps({"folds": 1, "method": describe_method(None)}))
+    caution = json.loads((folder / "report.json").read_text())["cautions"][0]
+    assert "scores of different trials are not comparable" in caution
+
+
+@pytest.mark.slow
 def test_studies_in_different_units_are_not_compared_imported_or_extended(capsys):
     counts = {"one": 1, "other": 400, "same": 1}
     studies = {name: searched(capsys, tree(LR, min_count=count, name=name)) for name, count in counts.items()}

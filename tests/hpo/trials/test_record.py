@@ -172,3 +172,15 @@ def test_where_optunas_tables_have_another_form_a_study_has_the_same_trials(tmp_
     run_toy(tmp_path / "both", toy_config("evolutionary", trials=7))
     monkeypatch.undo()
     assert run_toy(tmp_path / "both", toy_config("evolutionary", trials=8)) == expected
+
+
+@pytest.mark.parametrize(("scales", "best"), [(0, 0), (3, 1)])
+def test_a_key_of_ones_own_that_is_called_as_the_scale_ranks_no_trial(tmp_path, scales, best):
+    space, goal = space_from_dict({"study": {"scale": [1, 2, 3]}}), Goal({"score": "maximize"}, target=scales)
+    study = Stored(sqlite_url(tmp_path / "study.db"), "s", space, goal, TaskLayout(1), lambda _: None)
+    record = create_record(study)
+    for scale, score in ((1, 0.9), (3, 0.1)):
+        record.add_outcome(record.open_trial(0, Proposal({"study.scale": scale})).number, 0, Outcome({"score": score}))
+    for read in (record, read_record(study)):
+        assert read.history().best().number == best
+        assert [trial.scale for trial in read.trials()] == ([1, 3] if scales else [0, 0])
