@@ -131,7 +131,8 @@ class Recorded:
                 f"seed, given {values!r:.60}; restore the original report"
             )
         means = inner(entry, "fresh_scores")
-        return list(map(_finite, values)), {name: _finite(mean) for name, mean in means.items()}
+        known = {name: _finite(means[name]) for name in self.study.goal.names if name in means}
+        return list(map(_finite, values)), known
 
 
 def _finite(value: Any) -> float:
