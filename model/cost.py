@@ -75,7 +75,7 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
     """Return the number of different tokens that the network can predict, without special tokens; 0 = no tokens.
 
     If the number depends on the data, the result is an estimate:
-        - Without `data.max_size`, the estimate is `otherwise`.
+        - Without `data.max_size`, the estimate is the argument `otherwise`.
         - With `data.max_size` and the tokenization `words` or `subwords`, the estimate is `data.max_size`, because a
           vocabulary usually reaches this size.
         - With `data.max_size` and the tokenization `characters` or `blanks`, the estimate is the smaller of `otherwise`

@@ -71,7 +71,7 @@ def stop(
     if trial is not None:
         refuse_without_effect({"now": now}, "with trial, because a trial always stops at once")
     if now and not (holder.is_here and holder.process):
-        raise StudyError(f"now: {holder} is on another machine; run this command there, or stop without now")
+        raise StudyError(f"now: {holder} is on another machine; run this command there, or leave out `now`")
     if now:
         assert holder.process is not None
         os.kill(holder.process, signal.SIGINT)

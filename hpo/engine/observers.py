@@ -99,7 +99,7 @@ class FirstFailures(Observer):
             raise StudyError(
                 f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way. To "
                 f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, choose another "
-                f"study.name, and only metrics, limits and measured numbers that the objective reports"
+                f"study.name, and leave out the metrics, limits and measured numbers that the objective does not report"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"

@@ -54,7 +54,7 @@ class Known:
         self._last: Round | None = None
 
     def round_of(self, study: Study, number: int) -> Round | None:
-        """Return the round with the point of this trial; None = no point is proposed for this trial yet."""
+        """Return the round of proposals that contains this trial's point; None = it has no proposed point yet."""
         # Another process may have stored proposals, so read them, unless this is the number after all known proposals.
         if number not in self._round_of and number != self.end:
             for key, stored in study.user_attrs.items():
@@ -105,7 +105,7 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with suggested or, if necessary, proposed values; None = no such point is in the space."""
+        """Return a trial with the values that Optuna suggested, or else the proposed ones; None = not in the space."""
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point
         suggested = point_of(frozen, space.dimensions)

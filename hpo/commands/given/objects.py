@@ -70,10 +70,10 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that puts the original values into its configuration and then calls `function`.
+        """Return a function that calls `function` with a configuration in which the user's values replace JSON values.
 
-        Also wrap the optional functions that take a configuration. Without original values, wrap nothing: return
-        `function` itself or, if it is importable and `is_pickled` is true, a copy.
+        The optional functions that take a configuration are wrapped in the same way. If all of the user's values are
+        JSON values, nothing is wrapped: return `function`, or a copy if it is importable and `is_pickled` is true.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):

@@ -59,6 +59,6 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return positions and texts of the labels, with visible white space; every n-th token if all would overlap."""
+    """Return positions and texts of labels, with visible white space. If they would overlap, label every n-th token."""
     places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
     return places, [tokens[at].replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") for at in places]

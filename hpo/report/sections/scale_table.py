@@ -178,8 +178,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If the smallest scale's best value is not the best at every scale, the sentence also gives the largest loss of score
-    at a scale that uses the smallest scale's best value. If no value has a score, the sentence says so.
+    If it moves, the sentence also says how much score a larger scale loses, at most, with the smallest scale's best
+    value. If no value has a score, the sentence says so.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:

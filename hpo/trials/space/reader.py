@@ -80,7 +80,7 @@ def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]:
-    """Return the space with `points` as its first points, even if a dimension is called `first`."""
+    """Return the space with `points` as its first points. A dimension may have the name `first`, too."""
     dimension = parted(tree)[0].get("first")
     if dimension is None:
         return {**tree, "first": points}
