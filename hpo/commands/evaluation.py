@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Mapping[str, float]):
-    """The winner's metrics on the test split, as a mapping. The attributes have all scores of this test evaluation.
+    """The winner's metrics on the test split, as a mapping. For all scores of this test evaluation, see `result`.
 
     Attributes:
         study: the view of the study, including the metrics on the test split.

@@ -59,10 +59,10 @@ _VALUES: Mapping[str, bool | None] = {"null": None, "true": True, "false": False
 
 
 def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
-    """Return the values of the section `report` by key, from words `report.KEY=TEXT`.
+    """Return a dict from key to text for the section `report`, read from arguments `report.KEY=TEXT`.
 
-    The text is used as written; only the text `null` removes the key's text. `report.figures` is true or false.
-    ConfigError for other words, and for a KEY that does not exist.
+    The text is used as written, with one exception: `null` removes the key's text. `report.figures` is true or false.
+    ConfigError if an argument has another form, or if there is no such KEY.
     """
     texts: dict[str, str | bool | None] = {}
     for text in words:

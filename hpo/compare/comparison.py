@@ -174,8 +174,8 @@ def prepare_comparison(
         if given[key] != neutral:
             allowed = "null" if neutral is None else neutral
             raise ConfigError(
-                f"{key}: must be {allowed}, because a comparison does not use this key, given {given[key]!r}; "
-                f"set {key}={allowed}"
+                f"{key}: must be {allowed}, given {given[key]!r}; a comparison does not use this key, so set "
+                f"{key}={allowed}"
             )
     changes = {"study.name": name or f"compare-{config.study.name}"}
     named = config_from_dict(replaced({**config.to_dict(), "strategy": ANY_STRATEGY}, changes))

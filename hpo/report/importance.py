@@ -125,7 +125,7 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return two arrays: for each value in `values`, the index of its grid cell; and for each cell, its size.
 
     A dimension that is a `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for
-    each value that occurs in `values`, and one cell for all other values. The size of that cell is their number.
+    each value that occurs in `values`, and one cell for all other values, whose size is the number of these values.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)

@@ -16,7 +16,7 @@ EXAMPLES = "examples.jsonl"
 
 
 def write_store(items: Sequence[dict[str, Any]], data_dir: str) -> None:
-    """Write examples as JSON lines, in the given order, to a new folder; create the folder only when it is complete."""
+    """Write examples as JSON lines, in the given order, to a new folder, which appears when all files are written."""
     target = Path(data_dir)
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

@@ -55,9 +55,9 @@ class TextMetrics:
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
         """Return the metrics for a configuration.
 
-        With metrics.bleu_tokenize=auto, BLEU compares words if the tokens are words. Otherwise, BLEU uses 13a,
-        sacrebleu's default tokenizer. 13a would split decoded words and references differently, because only decoded
-        words have blanks around punctuation.
+        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer, unless the tokens are words. 13a
+        would split decoded words and references differently, because only decoded words have blanks around punctuation.
+        So words are compared without a tokenizer.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens

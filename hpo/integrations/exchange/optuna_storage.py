@@ -215,7 +215,7 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return a file's storage address, for a message; if the file is missing, both as a database and as a journal."""
+    """Return a file's storage address, for a message. For a missing file, return the two addresses that it may get."""
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"

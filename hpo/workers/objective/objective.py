@@ -279,7 +279,7 @@ class Objective:
         return math.inf if length is None else length
 
     def method(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the facts of `describe_method` for the report; empty without that function."""
+        """Return the facts of `describe_method` for the report; {} if the objective has no such function."""
         return {} if self.describe_method is None else dict(self.describe_method(config))
 
     def examples(self, config: Mapping[str, Any]) -> Examples | None:
@@ -295,7 +295,7 @@ class Objective:
             return Examples(**described)
 
     def search_description(self, config: Mapping[str, Any]) -> SearchDescription:
-        """Return the result of `describe_search`; an empty description without that function.
+        """Return the result of `describe_search`, or an empty description if the objective has no such function.
 
         Raises:
             DataError: a field is unknown or has a wrong type.
