@@ -152,8 +152,8 @@ REFUSED = {
     "a setting of nobody": (["--set", "small_evolution.population=9"], "--set", f"did you mean '{LABELS[1]}'?"),
     "a strategy by override": (["strategy=grid"], "strategy: ", "'strategy=grid'", "--strategies"),
     "a setting that is not there": (["--set", f"{LABELS[1]}.size=3"], "strategy.size", "no such key"),
-    "finalists": (["study.finalists=2"], "study.finalists: must be 0, because a comparison does not use"),
-    "a tracker": (["track=mlflow"], "track.name: must be none, because a comparison"),
+    "finalists": (["study.finalists=2"], "study.finalists: must be 0, given 2; a comparison does not use"),
+    "a tracker": (["track=mlflow"], "track.name: must be none, given 'mlflow'; a comparison"),
     "a study beside strategies": (["digits"], "'digits'", "with --strategies"),
 }
 
