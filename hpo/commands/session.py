@@ -88,7 +88,7 @@ class AskedTrial:
 
     @property
     def should_stop(self) -> bool:
-        """Whether `study.stop_rule=median` ends the training at this point; `tell(trial)` then records a stop."""
+        """Whether `study.stop_rule=median` ends the training now; `tell(trial)` then records a stop."""
         return self._outside.asking.stops(self.number)
 
     def number_in(self, outside: OutsideSession) -> int:

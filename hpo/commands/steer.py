@@ -83,7 +83,7 @@ def stop(
 def add(study: StudyRef, point: Point) -> Answer:
     """Add a point of your own to a running or stopped search, as its next new trial.
 
-    Up to `study.lanes` trials that have begun come first, even if there are fewer workers.
+    The search first trains the trials that it has already planned, at most `study.lanes`.
 
     Args:
         point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.

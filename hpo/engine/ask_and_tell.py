@@ -58,10 +58,10 @@ class AskAndTell:
                 observer.task_begun(task)
 
     def asked(self, number: int) -> Asked:
-        """Return the record's note about an open trial: the time of its `ask`, its place, and its reports.
+        """Return the record's note about an open trial: the time of its `ask`, its slot, and its reports.
 
-        The record stores the place as the number of the trial's worker (see `Asked`). If the record has no note about
-        this trial, return the current time, place 1 and no reports.
+        The slot is a number among the open trials, which the record stores as the trial's worker; see `Asked`. If the
+        record has no note about this trial, return the current time, slot 1 and no reports.
         """
         # The process may have died between opening the trial and writing this note.
         return self._record.asked.get(number) or Asked(time.time(), 1)

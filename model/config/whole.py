@@ -134,8 +134,8 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.compile and isinstance(self.model, RecurrentEncoderDecoder) and self.model.goes_token_by_token:
             raise refuse(
-                "must be false, because torch recompiles a token-by-token decoder for every length; or choose "
-                "model.attend=after and model.input_feeding=false",
+                "must be false with a token-by-token decoder, because torch recompiles it for every length; set it to "
+                "false, or choose model.attend=after and model.input_feeding=false",
                 "training.compile",
                 "model.attend",
                 "model.input_feeding",

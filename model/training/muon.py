@@ -62,5 +62,5 @@ class Muon(torch.optim.Muon):
 
 
 def _shares(matrix: Matrix, rows: Tensor) -> list[Tensor]:
-    """Split `rows` into one view for each map in the parameter `matrix`."""
+    """Split `rows` into one view for each map that the parameter `matrix` stacks, such as the map to queries."""
     return list(torch.split(rows, list(matrix.sizes)))

@@ -53,7 +53,7 @@ class StrictFiles(FileConfigSource):
 
 
 def searchpath(folder: Path) -> str:
-    """Return the override that adds the folder to Hydra's search path."""
+    """Return the override that adds the user's folder `folder` to Hydra's search path."""
     Plugins.instance().register(StrictFiles)
     path = QuotedString(f"strict://{folder.absolute()}", Quote.single).with_quotes()
     return f"hydra.searchpath=[{path}]"

@@ -27,7 +27,8 @@ class Rules:
         strategy: proposes the points.
         tasks_of: returns the tasks of a trial, one per fold and repeat.
         cost_of: returns the cost of one unit of a trial's training, above 0.
-        lanes: the number of trainings that run at once on the clock; ignored if `waits` is false.
+        lanes: the number of trainings that run at once on the clock. It has no effect if the search does not wait for
+            the clock; see `waits`.
         order: `clock` = the strategy gets a result when the clock reaches it; `free` = as soon as it arrives.
         race: stops trials that are behind after their first folds; None = no race.
         imported: finished trials of other studies; the strategy learns from them, and they use no budget.

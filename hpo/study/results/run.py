@@ -155,9 +155,9 @@ class StudyRun:
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials, with the full trainings after the search; some trials may be running.
+        """All trials of the search; some trials may be running.
 
-        A trial that was trained further after the search has the scores of the further training. Its learning curves,
+        A trial that was fully trained after the search has the scores of the further training. Its learning curves,
         times and costs include both trainings.
         """
         return join_trainings(self.searched, self.further)
