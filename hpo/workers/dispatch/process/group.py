@@ -177,7 +177,7 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait for the other processes, kill the rest after `patience` seconds, and return the others' last messages."""
+        """Wait for the other processes; kill the rest after `patience` seconds. Return the others' last messages."""
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)
