@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
-from hydra.plugins.config_source import ConfigResult
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -34,7 +34,7 @@ from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
 
 
-class StrictFiles(FileConfigSource):
+class StrictFiles(ConfigSource):
     """A source of configuration files for Hydra; it refuses YAML with type tags, duplicate keys or aliases."""
 
     @staticmethod
@@ -44,12 +44,34 @@ class StrictFiles(FileConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         """Return the configuration of one file, which exists; DocumentError if the file is not valid."""
-        path = Path(self.path, self._normalize_file_name(config_path))
+        path = self._file(config_path)
         if path.stat().st_size > 0:
             read_yaml(path, "config_dir")
         text = path.read_text(encoding="utf-8-sig")
         # The header may name another package for the keys of the file: `# @package _global_`.
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create(text), self._get_header_dict(text))
+
+    def available(self) -> bool:
+        """Return whether the folder exists."""
+        return Path(self.path).is_dir()
+
+    def is_group(self, config_path: str) -> bool:
+        """Return whether the path is a folder of configurations."""
+        return Path(self.path, config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        """Return whether the path names a configuration file; the path may leave out the suffix `.yaml`."""
+        return self._file(config_path).is_file()
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """Return the names of the groups and configurations in a group, sorted."""
+        names: list[str] = []
+        for path in Path(self.path, config_path).iterdir():
+            self._list_add_result(names, str(Path(config_path, path.name)), path.name, results_filter)
+        return sorted(set(names))
+
+    def _file(self, config_path: str) -> Path:
+        return Path(self.path, self._normalize_file_name(config_path))
 
 
 def searchpath(folder: Path) -> str:
