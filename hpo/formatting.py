@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _LONGEST = 60
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def format_count(number: int, thing: str) -> str:
@@ -26,12 +26,12 @@ def format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def format_size(count: int) -> str:
-    """Return a number of bytes as text with a suitable unit, such as `340 kB` or `1.2 GB`."""
-    size, power = float(count), 0
+def format_size(size: float) -> str:
+    """Return a number of bytes as text with a suitable unit, such as `340 KiB` or `1.2 GiB`."""
+    power = 0
     while size >= 999.5 and power < len(_UNITS) - 1:
-        size, power = size / 1000, power + 1
-    return f"{size:.1f} {_UNITS[power]}" if power and size < 9.95 else f"{size:.0f} {_UNITS[power]}"
+        size, power = size / 1024, power + 1
+    return f"{size:.3g} {_UNITS[power]}"
 
 
 def format_value(value: Any) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from hpo.commands.arguments import Fields, StudyRef, Trust, Word, refuse_without_effect
 from hpo.errors import ConfigError
+from hpo.formatting import format_size
 from hpo.study.files.folder import RUNS, StudyFolder, find_study, short_path
-from hpo.workers.store.packing import in_words
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Archived(Fields):
         return str(self.file)
 
     def __str__(self) -> str:
-        return f"{short_path(self.folder)} is in {short_path(self.file)}, {in_words(self.bytes)}"
+        return f"{short_path(self.folder)} is in {short_path(self.file)}, {format_size(self.bytes)}"
 
 
 @dataclass(frozen=True)

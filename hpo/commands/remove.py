@@ -12,7 +12,7 @@ from hpo.config.secrets import hide_secrets
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, HpoError, StudyError, printable
 from hpo.files import links_out, remove_tree
-from hpo.formatting import format_count
+from hpo.formatting import format_count, format_size
 from hpo.study.files.folder import RUNS, TEST_LOG, StudyFolder, find_study, short_path, studies_in
 from hpo.study.storage import cleaning
 from hpo.study.storage.mirror import Mirror
@@ -20,7 +20,6 @@ from hpo.study.storage.removal import Removal, find_removal
 from hpo.study.test_log import share_evaluations
 from hpo.track.make import tracking_uri
 from hpo.track.store import delete_study, may_have_study
-from hpo.workers.store.packing import in_words
 from hpo.workers.store.url import UrlStore
 
 
@@ -47,10 +46,10 @@ class Freed(Fields):
         places += [(RUNS, {"leftovers": self.leftovers}, None)] if self.leftovers else []
         lines = []
         for place, sizes, kept in places:
-            freed = ", ".join(f"{kind} {in_words(size)}" for kind, size in sizes.items())
+            freed = ", ".join(f"{kind} {format_size(size)}" for kind, size in sizes.items())
             if text := "; ".join(filter(None, (freed, kept))):
                 lines.append(f"{place}: {text}")
-        return "\n".join([*lines, f"{in_words(self.bytes)} {'would be freed' if self.dry_run else 'freed'}"])
+        return "\n".join([*lines, f"{format_size(self.bytes)} {'would be freed' if self.dry_run else 'freed'}"])
 
 
 def clean(
@@ -200,8 +199,8 @@ def removal_lines(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
         yield f"{removal.folder}: a link to {removal.folder.path.readlink()}, which stays"
         return
     largest = sorted(removal.sizes.items(), key=lambda item: -item[1])[:_NUM_NAMED]
-    inner = ", ".join(f"{name} {in_words(size)}" for name, size in largest)
-    yield f"{removal.folder}: {format_count(removal.files, 'file*')}, {in_words(removal.bytes)} ({inner})"
+    inner = ", ".join(f"{name} {format_size(size)}" for name, size in largest)
+    yield f"{removal.folder}: {format_count(removal.files, 'file*')}, {format_size(removal.bytes)} ({inner})"
     for link in links_out(removal.folder.path):
         yield f"  {link.name}: a link to {link.path.readlink()}, which stays"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))

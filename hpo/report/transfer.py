@@ -13,9 +13,8 @@ import numpy as np
 
 from hpo.config.goals import SCALE
 from hpo.config.study_config import StudyConfig
-from hpo.engine.strategies import make_strategy
 from hpo.engine.strategies.drawing.shift import Place, Shift, elite, fit_shift, place_of, ranked_points
-from hpo.engine.strategies.ladder import Ladder
+from hpo.engine.strategies.ladder import Ladder, LadderSettings
 from hpo.trials.space.dimensions import Choices, Dimension, Range
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
@@ -207,11 +206,11 @@ def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleR
 
     Return None if the strategy is no ladder, or if no trial at a smaller scale is complete.
     """
-    made = make_strategy(strategy, scale_results.space, seed)
-    if not isinstance(made, Ladder):
+    if strategy.get("name") != "ladder":
         return None
+    ladder = Ladder(LadderSettings.model_validate(dict(strategy)), scale_results.space, seed)
     below = [[trial.within_scale for trial in trials] for trials in scale_results.by_scale[:-1]]
-    expected = made.expected(scale_results.target, below)
+    expected = ladder.expected(scale_results.target, below)
     return None if expected is None else expected.point
 
 

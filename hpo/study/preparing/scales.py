@@ -173,7 +173,10 @@ def refuse_unknown_keys(config: StudyConfig, scales: list[dict[str, Any]]) -> No
     flat = flatten(config.objective_config)
     for key in changed_keys(scales):
         if key not in flat and at(flat, key) is None:
-            raise ConfigError(f"study.scales: the configuration has no key '{key}'{nearest(key, flat)}")
+            raise ConfigError(
+                f"study.scales: the configuration has no key '{key}', which a scale changes; add the key to the "
+                f"configuration{nearest(key, flat)}"
+            )
 
 
 def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any], Objective, ScalesDescription | None]:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpo.errors import DispatchError
+from hpo.formatting import format_size
 from hpo.machine import PYTHON, version_of
 from hpo.package import PACKAGE, ROOT
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import ObjectivePath, origin_of
 from hpo.workers.objective.source_files import files_with_imports
-from hpo.workers.store.packing import in_words
 
 # Ray refuses more than 500 MiB. Code alone is never that large.
 MOST_BYTES = 100 * 2**20
@@ -118,9 +118,9 @@ def staged(code: Code) -> Iterator[Path | None]:
     if code.size > MOST_BYTES:
         largest = max(code.files, key=lambda name: code.files[name].stat().st_size)
         raise DispatchError(
-            f"dispatch.address: the objective's package must be at most {in_words(MOST_BYTES)} to be sent to the "
-            f"nodes, given {in_words(code.size)}; move {largest}, the largest file, elsewhere, or do not declare it as "
-            f"package data"
+            f"dispatch.address: the objective's package must be at most {format_size(MOST_BYTES)} to be sent to the "
+            f"nodes, given {format_size(code.size)}; move {largest}, the largest file, elsewhere, or do not declare it "
+            f"as package data"
         )
     with tempfile.TemporaryDirectory(prefix="hpo-code-") as name:
         for place, path in code.files.items():

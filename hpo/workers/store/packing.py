@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from hpo.errors import DispatchError, StudyError
 from hpo.files import Entry, entries
+from hpo.formatting import format_size
 
 PIECE_BYTES = 16 * 2**20
 """The size of a piece: large, so that the overhead per piece is small, but a few pieces still fit in memory."""
@@ -81,14 +82,6 @@ def digest_of(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def in_words(size: float) -> str:
-    """Format a number of bytes as text, such as `1.5 MiB`."""
-    unit, name = next(
-        (unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= unit or name == "KiB"
-    )
-    return f"{size / unit:.3g} {name}"
-
-
 @dataclass(frozen=True)
 class Content:
     """A package in an object store, stored in pieces: its SHA-256, and references to its pieces in order."""
@@ -120,8 +113,8 @@ class ObjectStore:
         with packed(place) as package:
             if package.size > self._most_bytes:
                 raise DispatchError(
-                    f"dispatch.largest_message: {what} must be at most {in_words(self._most_bytes)} to be sent, "
-                    f"given {in_words(package.size)}; raise dispatch.largest_message (in MiB){hint}"
+                    f"dispatch.largest_message: {what} must be at most {format_size(self._most_bytes)} to be sent, "
+                    f"given {format_size(package.size)}; raise dispatch.largest_message (in MiB){hint}"
                 )
             return Content(package.digest, [self._put(piece) for piece in package.pieces()])
 

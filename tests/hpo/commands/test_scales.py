@@ -93,6 +93,15 @@ def test_where_the_budget_ends_below_the_target_nothing_wins_and_nothing_climbs_
         study.extend(LARGER, climb=True, progress=False)
 
 
+@pytest.mark.parametrize("first", [{}, {"lr": 0.1, "act": "relu"}])
+def test_the_report_names_the_point_that_a_ladder_will_try_first_at_the_target(first):
+    study = climbed(trials=9, config={"width": 4, **first})
+    scales = json.loads((study.folder / "report.json").read_text())["scales"]
+    assert [each["complete"] for each in scales["each"]] == [6, 3, 0]
+    at_target = study.resume(10, progress=False).trials.iloc[9]
+    assert {"lr": pytest.approx(at_target["lr"]), "act": at_target["act"]} == scales["expected"]
+
+
 def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsys, ladder):
     climbed(name="below", trials=8)
     found(train, space=SPACE, config={"width": 32}, name="direct")

@@ -249,5 +249,5 @@ def test_the_command_prints_what_it_would_free_and_passes_over_a_running_study_a
     assert (studies["made"]["freed"], "is being run by" in studies["made"]["kept"]) == ({}, True)
     assert ((study / "data").exists(), Path("runs/other/data").exists()) == (True, False)
     assert found["bytes"] == toolkit.load("made").clean().bytes > 0
-    assert hpo(capsys, "clean", "made") == (0, "0 KiB freed\n", "")
+    assert hpo(capsys, "clean", "made") == (0, "0 B freed\n", "")
     assert ({view.study for view in toolkit.studies().studies}, tree("runs/.made-123")) == ({"made", "other"}, before)

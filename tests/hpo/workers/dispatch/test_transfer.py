@@ -220,7 +220,7 @@ def test_a_declaration_that_cannot_be_read_is_refused(working_directory, text):
 
 def test_too_much_code_is_refused_with_the_largest_file(monkeypatch, working_directory):
     monkeypatch.setattr("hpo.workers.dispatch.code.MOST_BYTES", 10)
-    says = r"must be at most .* given 0\.\d+ KiB; move travelling_package/train\.py, the largest file, elsewhere"
+    says = r"must be at most .* given \d+ B; move travelling_package/train\.py, the largest file, elsewhere"
     with pytest.raises(DispatchError, match=says), staged(sent(working_directory)):
         pass
 
