@@ -58,10 +58,9 @@ class AskAndTell:
                 observer.task_begun(task)
 
     def asked(self, number: int) -> Asked:
-        """Return the record's note about an open trial: the time of its `ask`, its slot, and its reports.
+        """Return the record's note about an open trial: the time of its `ask`, its place (see `Asked`) and its reports.
 
-        The slot is a number among the open trials, which the record stores as the trial's worker; see `Asked`. If the
-        record has no note about this trial, return the current time, slot 1 and no reports.
+        If the record has no note about the trial, return the current time, place 1 and no reports.
         """
         # The process may have died between opening the trial and writing this note.
         return self._record.asked.get(number) or Asked(time.time(), 1)
@@ -75,9 +74,9 @@ class AskAndTell:
 
     @property
     def ended_by(self) -> EndedBy | None:
-        """`trials` if the budget is used up, else None.
+        """What ended the search: `trials` if the budget is used up, else None.
 
-        None does not mean that another trial is possible, because only `ask` consults the strategy.
+        Only `ask` consults the strategy, so `ask` may find no trial although this value is None.
         """
         return "trials" if self._scheduler.ended_by == "trials" else None
 
@@ -117,9 +116,11 @@ class AskAndTell:
         return task
 
     def _no_trial_error(self, by: EndedBy) -> NoTrialError:
-        """Return the error if `ask` has no trial to give. If also no trial is open, record the end of the search."""
+        """Return the error for an `ask` that finds no trial. If no trial is open, record the end of the search."""
         if by == "space" and self.open:
-            return NoTrialError(f"no trial for now: the strategy waits for the results of trials {self._numbers}", True)
+            return NoTrialError(
+                f"no trial for now: the strategy waits for the results of trials {self._numbers}; tell them first", True
+            )
         if not self.open:
             self._note_end(by)
         reasons: Mapping[EndedBy, str] = {
@@ -155,14 +156,14 @@ class AskAndTell:
     def tell(self, number: int, returned: Any = None, error: str | BaseException | None = None) -> None:
         """End an open trial, and write its result to the record.
 
-        If the score, or a metric in a mapping, is NaN, infinite or too large, the trial fails.
+        If a metric is NaN, infinite or too large, the trial fails.
 
         Args:
             number: the trial's number.
-            returned: what an objective returns: the score, several metrics in their order, or a mapping of metrics by
-                name. A mapping may also hold the duration in `seconds`, and texts, which become notes. None = take the
-                result from the reports: the best score if the median rule stops the trial, else the values of the
-                report that `study.score` selects.
+            returned: the score, a list with the value of each metric in order, or a mapping of metrics by name. A
+                mapping may also hold the duration in `seconds`, and texts, which become notes. None = take the result
+                from the reports: the best score if the median rule has stopped the trial, else the values of the report
+                that `study.score` selects.
             error: the reason why the training failed, as a text or an exception. Give it instead of a result.
 
         Raises:
@@ -199,7 +200,7 @@ class AskAndTell:
             self._note_end(self.ended_by)
 
     def _metrics(self, task: Task, returned: Any) -> tuple[dict[str, float], str | None]:
-        """Return the metrics and None. If a number is NaN, infinite or too large, return {} and the error's text."""
+        """Return the metrics and None, or {} and an error text if a metric is NaN, infinite or too large."""
         goal, payload, result = self._record.goal, task.payload, returned
         try:
             if result is None:

@@ -21,9 +21,9 @@ from hpo.workers.training.tasks import Task
 REVISION = 3
 """The version of the search itself.
 
-Increase it when a code change gives other trials or another winner for the same study, strategy and objective. It
-covers the clock, the space, the configuration of a point, splits, seeds, the order of tasks, budgets, costs, limits,
-rules that stop trainings, the use of reports, and the choice of the winner.
+Increase it when a code change gives other trials or another winner for the same study, strategy and objective. Such
+changes can be in the clock, the space, the configuration of a point, splits, seeds, the order of tasks, budgets, costs,
+limits, rules that stop trainings, the use of reports, or the choice of the winner.
 """
 
 # While a search runs, it writes its duration to the record at this interval.
@@ -63,17 +63,17 @@ def search(
         observers: the observers to notify of each event.
         minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
             limit. With the order `clock`, the limit does not change the trials that begin before it.
-        stop_after_failures: stop when the first trials of this run all fail with the same error; the value is the
-            number of these trials. Also stop when a training does not report a metric, unless an earlier training of
-            the study succeeded. Both rules apply only while tasks wait or run. None = never stop for failures.
+        stop_after_failures: stop when the first N trials of this run have all failed with the same error; the value is
+            N. Also stop when a training does not report a metric and no earlier training of the study has succeeded.
+            Both rules apply only while tasks wait or run. None = never stop for failures.
         user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
             is False while a continued search replays its record. The caller must check the actions: added points are
             untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
             effect before the next one is requested.
         seconds_between_polls: the time between two calls of `user_actions`.
         callback: is called once with each trial that ends, in the order of the clock. Its second argument is a function
-            that carries out an action (`Add`, `End`) at once. If a study gets its first callback after some trials have
-            ended, the callback is not called with those trials.
+            that carries out an action (`Add`, `End`) at once. Trials that ended before the study had a callback are
+            left out.
 
     Raises:
         StudyError: the strategy no longer proposes the trials of the record, or proposes an invalid point; or
@@ -268,7 +268,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the number of reports after which a user's stop ends the task; None = no stop ends it."""
+        """Return how many reports a task makes before a user's stop ends the task; None = no stop ends the task."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:
@@ -353,7 +353,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search, and no larger budget or added point continues the search."""
+    """Return whether a callback has ended the search, and neither a larger budget nor a later trial continues it."""
     ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
@@ -365,9 +365,9 @@ def seconds_spent(record: Record) -> float:
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
-    """Return whether the limit `stop_without_gain` ended a search with `study.order=free` and was not raised since.
+    """Return whether a search in free order was ended by `stop_without_gain`, and this limit was not raised since.
 
-    Such an end cannot be computed again, because the record does not say in which order the last trials became known.
+    A scheduler cannot find this end again: the record does not say in which order the last trials became known.
     """
     ended, limit = record.ended, rules.stop_without_gain
     if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":

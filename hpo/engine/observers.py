@@ -102,11 +102,11 @@ class FirstFailures(Observer):
                 f"study.name, and leave out the metrics, limits and measured numbers that the objective does not report"
             )
         if self._errors is not None and len(self._errors) >= self._most:
-            first = "trial" if self._most == 1 else f"{len(self._errors)} trials all"
+            first = "trial failed" if self._most == 1 else f"{len(self._errors)} trials all failed with the same error"
             raise StudyError(
-                f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first} failed "
-                f"with the same error: {self._errors[0]}. Fix the error, then start another study. Or, to use the "
-                f"rest of this study's budget, {_GO_ON}"
+                f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first}: "
+                f"{self._errors[0]}. Fix the error, then start another study. Or, to use the rest of this study's "
+                f"budget, {_GO_ON}"
             )
 
 
@@ -171,9 +171,8 @@ class CheckpointPruner(Observer):
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
         """Delete the models of all trials except the `keep` best trials and the trials in `needed`.
 
-        Rank the new `trials` and the best trials so far in one list, because a fully trained trial ranks before every
-        partly trained trial. If the new trials were added one by one, the first one could displace a better trial whose
-        full training is added only later.
+        In one call, pass all trials that are fully trained after the search. Each ranks before all partly trained
+        trials, so in separate calls the first one could displace a better one.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

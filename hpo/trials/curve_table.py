@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 def curves_table(trials: Iterable[Trial], layout: TaskLayout) -> "pd.DataFrame":
     """Return a table with one row per report, in the order of trials, tasks and reports; missing values are empty.
 
-    Only tasks that have ended are in the table.
-    The first columns are `trial`, `fold` and, if the study has repeats, `repeat`. The other columns hold the reported
-    values by name, such as `epoch` and `val_loss`. If a reported value has the name of one of the first columns, the
-    value's column gets the prefix `metric.`. The rows of a trial that continues an earlier trial hold only the trial's
-    own reports.
+    Only tasks that have ended are in the table. The first columns are `trial`, `fold` and, if the study has repeats,
+    `repeat`. The other columns hold the reported values by name, such as `epoch` and `val_loss`. If a reported value
+    has the name of one of the first columns, the value's column gets the prefix `metric.`. The rows of a trial that
+    continues an earlier trial hold only the trial's own reports.
     """
     rows: list[dict[str, Any]] = []
     for trial in trials:

@@ -100,8 +100,8 @@ class ExpectedScore:
         low: the lower end of the 95 % interval.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.
-        of_all: True = the noise was estimated from all complete trials. The reason is that fewer than 8 of these trials
-            have the scale and the amount of the winner.
+        of_all: whether the noise was estimated from all complete trials, because fewer than 8 have the winner's scale
+            and amount.
     """
 
     value: float

@@ -90,8 +90,8 @@ def growing(losses: Array) -> Array:
 def contributions(front: Array, scale: Array) -> Array:
     """Return the hypervolume that each trial adds to its front; no two trials may be equal.
 
-    The losses are first scaled by `scale` (see `scaled`). Apart from a common factor, the scale influences only how
-    much the ends of the front add.
+    The losses are first scaled by `scale` (see `scaled`). Another scale multiplies all results by one factor, except
+    those of the front's ends.
     """
     import moocore
 
@@ -100,14 +100,13 @@ def contributions(front: Array, scale: Array) -> Array:
 
 
 def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
-    """Return the contributions (see `contributions`), with exact values only for the `count` largest contributions.
+    """Return the hypervolume that each trial adds (see `contributions`), exact only for the `count` largest values.
 
-    All other values are upper bounds of the contributions. Each bound is smaller than the `count` largest exact values.
-    Exact values for all trials would take long: with four metrics, moocore takes 1.4 s for 1,000 trials.
+    The other values are upper bounds, each smaller than the `count` largest values. Exact values for all trials would
+    take long: with four metrics, moocore takes 1.4 s for 1,000 trials.
 
-    A trial adds at least as much hypervolume to a part of the front as to the whole front. So the contributions to
-    parts of the front are upper bounds. The exact contribution of a trial is the volume that the trial dominates,
-    minus the part of this volume that other trials also dominate.
+    The bound of a trial is what it adds to a part of the front, because it adds at most as much to the whole front. The
+    exact value is the volume that the trial dominates, minus the part of this volume that other trials also dominate.
     """
     units = scaled(front, scale)
     parts = np.array_split(front, math.ceil(len(front) / _PART))
@@ -158,9 +157,8 @@ def as_one_loss(losses: Array) -> Array:
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
     """Return an array of shape (trials, 2): each trial's front number, and the hypervolume that the trial adds.
 
-    No two trials may be equal. The hypervolume is computed only for fronts that contain at least one of the best
-    `count` trials (None = all). Trials on all other fronts get 0. Of the computed values, those of the best `exact`
-    trials (None = all) are exact. The others may be upper bounds.
+    No two trials may be equal. Trials on a front with none of the best `count` trials (None = all) get 0 as their
+    hypervolume. The hypervolumes of the best `exact` trials (None = all) are exact; the others may be upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)

@@ -38,11 +38,11 @@ def reached(earlier: Sequence[Point], curve: Sequence[Point]) -> float | None:
 
 
 def amount_text(amount: int | None, reached: float | None, full: int | None = None) -> str:
-    """Return a text about a complete trial's amount of training, to be appended to its score.
+    """Return a text to append to a complete trial's score, such as `, trained to 3 of 9`.
 
     Args:
-        amount: the amount that the trial had to be trained to. None = the strategy does not train by amounts; then the
-            text is empty.
+        amount: the trial's planned amount of training. None = the strategy does not train by amounts; then the text is
+            empty.
         reached: the amount at the trial's last report; None = the trial has no reports.
         full: the amount of a full training; None = `amount`.
     """
@@ -55,7 +55,7 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 
 
 def to_amount(amount: int | None, reached: float | None) -> str:
-    """Return a short text about an amount of training, such as ` to 9`, to be appended to a cell of a table.
+    """Return a short text about an amount of training, such as ` to 9`, to append to a cell of a table.
 
     Return "" if `amount` is None. If the training ended by itself before `amount`, return the text of `amount_text`
     instead. For `amount` and `reached`, see `amount_text`.
@@ -68,11 +68,10 @@ class Places:
     """Assigns places to the reports of one training; the places must ascend, and be all of one kind.
 
     The kinds are epoch, step and number. A report without `epoch` and `step` gets its number as its place. A training
-    that starts again first repeats earlier reports. All later reports are new; the first new report has the number
-    `counted` + 1.
+    that starts again from the beginning repeats its earlier reports before it makes new ones.
 
     Args:
-        counted: the amount that was trained before the first new report.
+        counted: the amount that was trained before the first new report, whose number is `counted` + 1.
         again: the places of the earlier reports that the training repeats.
         last: the place of the report before the first call of `take`; None = there was no report.
     """

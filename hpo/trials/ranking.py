@@ -64,10 +64,9 @@ def sort_key(trial: Trial) -> tuple[float, float, int]:
 class Fronts:
     """Ranks, by several metrics, the trials that are within the limits; ties go to the earlier trial.
 
-    The candidates are the trials of the first few fronts. New trials are compared only with the candidates, because no
-    older trial can become a candidate: a new trial only moves other trials to later fronts, and the front of a trial
-    depends only on trials of earlier fronts. If a caller requests more trials than there are candidates, all trials are
-    compared again.
+    The candidates are the trials of the first few fronts. New trials are compared only with the candidates. This is
+    enough, because a new trial only moves other trials to later fronts, and the front of a trial depends only on trials
+    of earlier fronts. If a caller requests more trials than there are candidates, all trials are compared again.
     """
 
     def __init__(self, num_metrics: int) -> None:
@@ -118,10 +117,9 @@ class Fronts:
         yield from (self._places[row] for row in order)
 
     def first_of(self, wanted: NDArray[np.bool], count: int) -> int | None:
-        """Return the index of the best wanted trial if this trial is among the `count` best of all trials, else None.
+        """Return the index of the best trial in `wanted`; None if it is not among the `count` best of all trials.
 
-        `wanted` is a mask with one entry per trial, in the order in which the trials were added. To save time, only the
-        front of the best wanted trial is sorted.
+        `wanted` is a mask with one entry per trial, in the order in which the trials were added.
         """
         losses = self._losses[: len(self)]
         if count <= 0 or not wanted.any():
@@ -223,10 +221,10 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 def front(trials: Iterable[Trial]) -> list[Trial]:
     """Return the Pareto front: trials that are complete, within the limits, and not dominated by another such trial.
 
-    A trial does not count if a trial of the same point with more training exceeds a limit. Of the others, only trials
-    at the largest scale and with the largest amount of training count. The result is sorted by the loss of the leading
-    metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front is the best
-    trial and all trials that equal it.
+    If a point exceeds a limit after more training, its trials with less training are left out. Of the others, only
+    trials at the largest scale and with the largest amount of training count. The result is sorted by the loss of the
+    leading metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front is
+    the best trial and all trials that equal it.
     """
     trials = list(trials)
     # For each point, the largest amount of training at which it exceeded a limit. Trials of the point with less
@@ -263,7 +261,7 @@ class Gains:
 
     These criteria decide, in this order: whether the trial keeps the limits; its scale (larger is better); its amount
     of training (larger is better); its excess over the limits (less is better). Among trials equal in all of these, a
-    trial is better if no earlier trial is at least as good in all metrics.
+    trial is better if it beats each earlier trial in at least one metric.
     """
 
     def __init__(self) -> None:

@@ -31,8 +31,8 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
       four decimals.
     - If all scores are equal, scores have four decimals if the absolute value is 0 or from 0.1 to 10. Otherwise, scores
       have four significant digits.
-    - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range (which
-      diverged trials do not widen). If 6 digits show no difference between the scores, they have more.
+    - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range, which
+      diverged trials hardly change. If 6 digits show no difference between the scores, the scores have more digits.
 
     Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
     """
@@ -46,8 +46,8 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
     """Return a mean and its spread (a deviation or an error) as texts with the same number of decimals.
 
-    The number of decimals is that of `write(mean)`, or larger if the first digit of the spread needs more decimals.
-    If the spread is None, the text of the spread is empty.
+    The number of decimals is that of `write(mean)`, or as many more as the first digit of the spread needs. If the
+    spread is None, its text is empty.
     """
     if spread is None:
         return write(mean), ""
@@ -66,8 +66,8 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
         trial: the trial.
         goal: the goal of the study.
         compared: the trials that the digits must distinguish.
-        fresh: the same trial, trained again on fresh seeds, if the scores on fresh seeds chose the winner. The values
-            of `fresh` come first. None = the scores of the search chose the winner.
+        fresh: the trial with its values on fresh seeds, which come first; None = the winner was chosen without fresh
+            seeds.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]
@@ -79,9 +79,9 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
 
 
 def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
-    """Return a trial's value of a metric for display: the score for the leading metric, else the mean over the tasks.
+    """Return a trial's value for display: the score for the leading metric, else the mean of `name` over the tasks.
 
-    Return None if the trial has no score, or if it is not complete and `name` is not the leading metric.
+    Return None for the leading metric without a score, and for other metrics of a trial that is not complete.
     """
     if name == goal.metric:
         return trial.score
@@ -89,7 +89,7 @@ def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
 
 
 def _measure(known: list[float]) -> tuple[float, int]:
-    """Return a reference score, and the number of significant digits for scores of this magnitude."""
+    """Return the magnitude of the scores, as one score, and the number of significant digits at this magnitude."""
     spread, largest = (known[-1] - known[0], max(-known[0], known[-1])) if known else (0.0, 0.0)
     if largest == 0 or (largest < 10 and (spread >= 1e-3 or (spread == 0 and largest >= 0.1))):
         return 1.0, 1 + _USUAL

@@ -147,7 +147,7 @@ def metric_columns(row: Row, goal: Goal) -> dict[str, str]:
 
 
 def own_columns(keys: Iterable[str]) -> list[str]:
-    """Return the keys of the hyperparameters whose columns are always named by the key alone, without a prefix."""
+    """Return the keys of the hyperparameters whose column name is always the key itself, without a prefix."""
     return [key for key in keys if column_of(key, _OF_SEVERAL) == key]
 
 

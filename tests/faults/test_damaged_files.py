@@ -103,7 +103,7 @@ def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("older", "words"), [
-    (["study.db"], "is an older copy"), (["study.db", "study.db.backup"], "missing outcomes are trained again"),
+    (["study.db"], "is an older copy"), (["study.db", "study.db.backup"], "tasks without outcomes run again"),
     (["study.db.backup"], "")
 ], ids=["the record", "both", "the backup of a damaged record"])  # fmt: skip
 def test_an_older_record_or_backup_is_noticed_and_the_trials_are_the_same(

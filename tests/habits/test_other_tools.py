@@ -52,7 +52,7 @@ def test_a_parameter_of_another_tool_is_a_dimension(given, read):
     (wandb("normal", mu=0, sigma=1), "cannot be W&B's normal; give hpo.log"),
     ({"values": [1, 2], "probabilities": [0.9, 0.1]}, "cannot be W&B's probabilities"),
     (nni("normal", [0, 1]), "cannot be NNI's normal; give hpo.log"),
-    (nni("quniform", [1, 10, 2]), "cannot be a step 2 from 1 to 10, because both ends must be .*; give a list"),
+    (nni("quniform", [1, 10, 2]), "cannot be a range from 1 to 10 with step 2, because .*; give a list"),
     (nni("choice", [{"_name": "conv"}]), "cannot be a choice with nested dimensions"),
     (wandb("uniform", min=0), r"W&B's uniform must have numbers as min and max, given \{'distribution': 'uniform', 'm"),
     (nni("uniform", [1]), r"NNI's uniform must have 2 numbers as _value, given \[1\]"),

@@ -31,7 +31,7 @@ class _Running:
     Attributes:
         start: the time on the clock at which the task began.
         unit: the cost of one unit.
-        reported: the units of the reports that have arrived but that the clock has not reached.
+        reported: the units of each arrived report that the clock has not reached yet.
         reached: the units of the last report that the clock has reached.
         latest: the units of the last report that has arrived.
         goes_on: whether the task continues after the latest report.

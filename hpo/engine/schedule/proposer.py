@@ -162,10 +162,12 @@ class Proposer:
     ) -> Sequence[Proposal]:
         """Return the strategy's proposals for a round, together with the points added by users.
 
-        Each added point comes directly after the trials that had been opened when the user added it. So a continued
-        search gets the same round again. An added point waits for a later round in three cases: this round ends before
-        the point's place; this round continues earlier trials, and the point is no retry; or the strategy waits for
-        pending trials (`waits`).
+        The place of an added point is directly after the trials that had been opened when the user added the point. So
+        a continued search gets the same round again. An added point waits for a later round in three cases:
+
+        - This round ends before the point's place.
+        - This round continues earlier trials, and the point is no retry.
+        - The strategy waits for pending trials (`waits`).
         """
         if waits and not proposals:
             return proposals

@@ -201,7 +201,7 @@ class Scheduler:
             observer.trial_opened(trial)
 
     def _learn(self, trials: Sequence[Trial]) -> None:
-        """Tell the race and the median rule about trials whose results have become known."""
+        """Update the race and the median rule with trials whose results have become known."""
         race = self._rules.race
         self._num_judged_by += len(trials)
         if race is not None:

@@ -16,7 +16,7 @@ from hpo.trials.trial import Outcome, Trial, loss_of, loss_sign
 
 @dataclass(frozen=True)
 class Target:
-    """The target of a search: when a trial reaches all of these losses, one per metric, no further trial begins.
+    """The target of a search, one loss per metric: no further trial begins after a trial has reached all of them.
 
     A trial counts only if it keeps the limits, is at the target scale (`scale`), and is trained to `full_amount`. If
     `full_amount` is None, every training is a full training.
@@ -41,8 +41,8 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials to compare with. Key: for each metric, the mean loss of the trial's first `Race.tasks` tasks. Value: for
-each metric, the losses of these tasks."""
+"""The trials to compare with. A trial's key has the mean loss of its first `Race.tasks` tasks in each metric; the value
+has the losses of these tasks, one tuple per metric."""
 # The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
@@ -53,8 +53,8 @@ class Race:
     With one metric, a trial has one rival: the trial with the lowest mean loss on these first tasks. The rival is
     chosen from the complete trials that were known when the trial was opened and that have the same amount of training.
     So the choice depends neither on the workers nor on the budget. A trial is behind if its loss is worse on each
-    of these tasks, and if a one-sided t-test (significance `level`) confirms this for the mean loss. The test is paired
-    by task, because some folds are harder than others.
+    of these tasks, and if its mean loss is worse in a one-sided t-test (significance `level`). The test is paired by
+    task, because some folds are harder than others.
 
     With several metrics, the rivals are the Pareto front of the mean losses on these tasks. A trial is behind a rival
     if the test says so in every metric in which the two trials differ on any task. So the race never stops a trial that
@@ -62,10 +62,9 @@ class Race:
     each rival (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected
     for the number of rivals.
 
-    Only a trial that keeps the limits can be a rival. A trial is also behind if it exceeds a limit according to the
-    same test, with the bound in place of the rival's losses. A difference that is the same on all folds, such as the
-    difference in the number of parameters, needs no test. As long as no complete trial keeps the limits, there is no
-    rival. Then the race compares neither losses nor limits, and stops only trials of which a task has failed.
+    Only a trial that keeps the limits can be a rival. A trial is also behind if it exceeds a limit in the same test,
+    with the bound in place of the rival's losses. A difference that is the same on all folds, such as the difference in
+    the number of parameters, needs no test. While there is no rival, the race stops only trials with a failed task.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
@@ -148,10 +147,10 @@ class StopRule:
     were known when the trial of the training was opened. So the decision depends neither on the workers nor on the
     budget, and the worker itself can decide.
 
-    The rule compares scores at places (positions on the learning curve, see `hpo.trials.places`) for which it has at
-    least five other trainings. If another training ended before a place, its best score counts there. A training is
-    compared only when it reports at one of these places, or after the last of these places. No training stops before
-    its learning curve has `after` reports (1 or more).
+    The rule compares scores at places (positions on the learning curve, see `hpo.trials.places`) for which it knows at
+    least five other trainings. A training that has ended keeps its best score at all later places. A training is
+    compared only in reports at these places, or after the last of them. No training stops before its learning curve has
+    `after` reports (1 or more).
 
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
     of another metric. So `study.stop_rule` is refused with several metrics.
@@ -202,7 +201,7 @@ class Medians:
 
 
 class _BestByPlace:
-    """For each place that any training reported: each training's best loss up to this place, in ascending order."""
+    """Maps each place that any training reported to a sorted list: the best loss of each training up to this place."""
 
     def __init__(self) -> None:
         self._places: list[float] = []

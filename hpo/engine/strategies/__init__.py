@@ -107,8 +107,8 @@ def type_of(strategy: Any, path: str) -> StrategyType:
 def make_strategy(settings: Mapping[str, Any], space: Space, seed: int, found: StrategyType | None = None) -> Strategy:
     """Check the settings of a strategy, and return the strategy.
 
-    If the space has first points, the strategy is wrapped in `FirstPoints`. `found` is the type of the strategy; None =
-    the type of the toolkit's strategy that `settings["name"]` names.
+    If the space has first points, the strategy is wrapped in `FirstPoints`. `found` holds the strategy's classes;
+    None = those of the toolkit's strategy named `settings["name"]`.
 
     Raises:
         ConfigError: the toolkit has no strategy of that name, or a setting does not fit the space.

@@ -31,9 +31,9 @@ class AshaSettings(HalvingSettings):
 class Rung:
     """A ranking of the trials that have ended on one rung.
 
-    `losses` holds the losses of the complete trials by the key of their point; only a search with one metric needs
-    `losses`. If the trainings report at different places, the rung compares their losses at the last place that all of
-    the complete trials have reported.
+    `losses` maps the key of a point to the loss of its complete trial; only a search with one metric needs it. If the
+    trainings report at different places, the rung compares losses at the last place that all complete trials have
+    reported.
     """
 
     def __init__(self) -> None:
@@ -153,8 +153,8 @@ class Rungs(Reader):
     def highest_open(self) -> int:
         """The index of the highest open rung, if rungs open progressively.
 
-        The highest rung that has trials is open, and so are the first two rungs. If the highest of these rungs ranks
-        its points differently from the rung below, the next higher rung is open, too, if there is one.
+        The first two rungs and all rungs up to the highest one with trials are open. If the two highest of these rank
+        their points differently, the next rung is open, too.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -201,7 +201,7 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The largest difference of losses that counts as noise; 0 if no two points changed their order twice."""
+        """The largest difference of losses that counts as noise; 0 until two points have changed their order twice."""
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))
@@ -249,14 +249,14 @@ class Asha:
         """One line of text about the rungs."""
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
-        return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, by {amounts}{opened}"
+        return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, rungs at {amounts}{opened}"
 
     @property
     def refuses_several(self) -> str | None:
         """Why the strategy cannot search with several metrics or with a limit; None if the strategy can."""
         if self.settings.rungs == "fixed":
             return None
-        return "needs a single metric without limits with strategy.rungs=progressive (unlike strategy.rungs=fixed)"
+        return "with strategy.rungs=progressive needs a single metric without limits (strategy.rungs=fixed does not)"
 
     @property
     def amounts(self) -> list[int]:

@@ -133,7 +133,7 @@ class Evolutionary:
         return drawn if len(drawn) <= count else self._preselection.most_promising(known, pending, drawn, count)
 
     def _best(self, known: History) -> list[Trial]:
-        """Return the surviving trials, best first: `survivors` times the number of metrics in which the best differ."""
+        """Return the surviving trials, the best first; for their number, see `EvolutionarySettings.survivors`."""
         survivors = self.settings.survivors
         best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
         differing = sum(len(set(losses)) > 1 for losses in zip(*(trial.losses for trial in best), strict=True))

@@ -116,7 +116,7 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung: `keep` if it is given. The first rung is number 0."""
+        """Return the number of points on a later rung: `keep`, else Hyperband's number. The first rung is number 0."""
         return self.keep or super().survivors(num_halvings, rung)
 
 
@@ -165,7 +165,7 @@ class SuccessiveHalving:
         first = self.settings.first_points(halvings)
         then = f", then 1 in {self.settings.eta}," if len(self.settings.amounts(halvings)) > 2 else ""
         best = f"the best {self.settings.survivors(halvings, 1)}{then}"
-        return f"successive halving: {first} points, {best} continue, by {amounts}"
+        return f"successive halving: {first} points, {best} continue, rungs at {amounts}"
 
     def expected_at_end(self, configurations: int) -> int:
         """Return how many of the configurations will be trained to `max_amount` if no training fails."""
@@ -239,7 +239,7 @@ class Hyperband(SuccessiveHalving):
     Within a cycle, each bracket starts at a larger amount than the bracket before. The number of points on the first
     rung usually falls from bracket to bracket, and never rises.
 
-    How much training it takes to tell good points from bad ones is unknown. So a cycle goes from the bracket with the
+    It is unknown how much training distinguishes good points from bad ones. So a cycle goes from the bracket with the
     most halvings to the bracket that fully trains all its points, and then begins again. In all other respects, this
     strategy is the same as `SuccessiveHalving`.
 
@@ -264,4 +264,4 @@ class Hyperband(SuccessiveHalving):
         """One line of text about the brackets."""
         kinds = self.settings.brackets
         brackets = ", ".join(f"{self.settings.first_points(s)} from {self.settings.amounts(s)[0]}" for s in kinds)
-        return f"hyperband: brackets of points from an amount of training: {brackets}, up to {self.settings.max_amount}"
+        return f"hyperband: brackets (points from first amount): {brackets}, each up to {self.settings.max_amount}"

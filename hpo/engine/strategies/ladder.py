@@ -69,10 +69,10 @@ class LadderSettings(Settings):
         )
 
     def within_budget(self) -> tuple[Self, int]:
-        """Return two values: the settings with the largest `trials` that `budget` allows; the total number of trials.
+        """Return two values: the settings with the largest `trials` that `budget` allows, and the number of all trials.
 
-        The setting `trials` counts the points at the first scale. The total counts the trials at all scales,
-        including more trials at the target scale, which use the rest of the budget.
+        The setting `trials` counts the points at the first scale. The number of all trials includes further trials at
+        the target scale, which use the rest of the budget.
 
         Raises:
             ConfigError: the budget is too small for one trial at each scale.
@@ -153,10 +153,8 @@ class Ladder:
     def announcement(self) -> str:
         """One line of text about the trials at each scale."""
         counts = ", ".join(map(str, self.counts))
-        rest = "then the rest of the budget there"
-        return (
-            f"ladder: {counts} trials from the smallest scale to the target, {rest}; first {self._first.announcement}"
-        )
+        rest = "then the rest of the budget at the target; at the smallest scale"
+        return f"ladder: {counts} trials from the smallest scale to the target, {rest} {self._first.announcement}"
 
     @property
     def learns(self) -> Learns:
@@ -206,7 +204,7 @@ class Ladder:
         return self._in_full(self._draw(self._target, ended, rng, tried, 1))
 
     def _first_points(self, ended: Sequence[Trial], running: Sequence[Trial], missing: int) -> Sequence[Proposal]:
-        """Return the proposals of the smallest scale's strategy: all continuations, and up to `missing` new points."""
+        """Return what the strategy `first` proposes: all trials that it continues, and up to `missing` new points."""
         proposed = self._first.propose(History(ended), running)
         each = [one if isinstance(one, Proposal) else Proposal(one) for one in proposed]
         further = [one for one in each if one.continues is not None]

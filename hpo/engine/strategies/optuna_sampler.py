@@ -34,9 +34,9 @@ class OptunaModel:
     A failed trial is passed to Optuna as complete with an infinite loss. If it were passed with Optuna's state FAIL,
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
     also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Ties are
-    left to Optuna. If the sampler proposes a point that is outside of the space or was tried before, the proposal is
-    closed at once, with the known loss if there is one. Then the sampler is asked again. After more than `patience`
-    such proposals in a row, the missing points are drawn uniformly. The search ends when a finite space is exhausted.
+    left to Optuna. If the sampler proposes a point that was tried before or is outside of the space, Optuna gets the
+    known loss or a failure, and proposes again. After more than `patience` such proposals in a row, the missing points
+    are drawn uniformly. The search ends when a finite space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
@@ -91,7 +91,7 @@ class OptunaModel:
         if not isinstance(self.settings, CmaEsSettings):
             return f"{self.settings.name}: one point at a time, the first {self.settings.startup} at random"
         others = len(self.space.dimensions) - len(self.numeric)
-        at_random = f"; {others} dimensions without order, or with a condition or one value, at random"
+        at_random = f"; {others} dimensions (without order, with a condition, or with one value) at random"
         return (
             f"cma_es: generations of {self.round_size} points in {len(self.numeric)} dimensions"
             f"{at_random if others else ''}"
@@ -100,7 +100,7 @@ class OptunaModel:
     @property
     def refuses_several(self) -> str | None:
         """Why the sampler cannot search with several metrics or with a limit; None if the sampler can."""
-        return "models one loss, without limits" if isinstance(self.settings, CmaEsSettings) else None
+        return "supports only one metric, without limits" if isinstance(self.settings, CmaEsSettings) else None
 
     @property
     def learns(self) -> Learns:

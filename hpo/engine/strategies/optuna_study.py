@@ -174,7 +174,7 @@ class Proposals:
 
 
 class _SharingStorage(InMemoryStorage):
-    """An in-memory storage that shares the trials `first`; copying them for each proposal would take too long."""
+    """An in-memory storage that begins with the trials `first`, without the copy that would slow each proposal."""
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ def _violations(trial: Trial) -> dict[str, float]:
 class _CmaEs(CmaEsSampler):
     """CMA-ES that models the given dimensions.
 
-    Optuna's CmaEsSampler infers the dimensions from the first finished trials. Therefore CmaEsSampler alone draws the
+    Optuna's CmaEsSampler infers the dimensions from the first finished trials. So without this class, it draws the
     first generation at random, and cannot learn from that generation.
     """
 

@@ -58,10 +58,10 @@ class ShiftingWindow:
     """Draw points at random from windows around the best values; after each round, the windows move to the new best.
 
     The setting `opening` determines the first points. With `space`, they come from the whole space, spread evenly over
-    every dimension. With `window`, they come from windows around `start`, else around the dimension's default, else in
-    the middle of the range. After a round of `draws` points, each window is centred on the best value of its dimension
-    in all trials so far, and kept inside the dimension. Of each point, only the share `moving` of the dimensions is
-    drawn anew, from their windows; the other dimensions get their best values.
+    every dimension. With `window`, they come from windows around the values in `start`. A dimension that is not in
+    `start` has its window around its default, or without a default in its middle. After a round of `draws` points, each
+    window is centred on the best value of its dimension in all trials so far, and kept inside the dimension. For each
+    point, a dimension is drawn from its window with the probability `moving`; otherwise it gets its best value.
 
     If the settings give no window length, the windows of each point have a random length: the same share of every
     dimension, but at least three values. The share is drawn log-uniformly between `first_draws` / (number of trials so
@@ -79,10 +79,10 @@ class ShiftingWindow:
     every trial has failed, points are drawn like the first ones. If the windows hold no untried point, a point is drawn
     from the whole space. The search ends after `rounds` rounds, or when a finite space is exhausted.
 
-    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify which trials
-    determine the best value, nor how to rate a value. Here, all trials so far determine the best value, and the setting
-    `credit` says how. For the lecture's literal method, set `window: 3`, `opening: window` and `moving: 1`; if the
-    dimensions have no more values than the windows, this method is random search.
+    Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify how to find the
+    best value of a dimension. Here, it is found from all trials so far, as the setting `credit` says. For the lecture's
+    literal method, set `window: 3`, `opening: window` and `moving: 1`. If no dimension has more values than its window,
+    this method is random search.
 
     Example: over the values 4, 8, 16, 32, 64, 128, 256 with `window: 3` and `opening: window`, the first window is 16,
     32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, the next window is 64, 128, 256.
@@ -152,8 +152,7 @@ class ShiftingWindow:
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return untried points: the first points, or points from the windows around the best values so far.
 
-        Return no points after the last round. Also return no points if rounds have several points (the setting `draws`
-        is above 1), and a trial is pending.
+        Return no points after the last round. With `draws` above 1, also return none while a trial is pending.
         """
         settings = self.settings
         if pending and self.learns == "by_round":
@@ -186,7 +185,7 @@ class ShiftingWindow:
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
         """Return the centre of each window, by the key of the dimension.
 
-        A dimension is left out only if it has no start value, no default, and no value in any trial with a score.
+        The centre is the best value so far, else the start value, else the default. Dimensions with none are left out.
         """
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))

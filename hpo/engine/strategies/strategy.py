@@ -77,6 +77,6 @@ def next_round(trials: Iterable[Trial]) -> int:
 
 
 class Settings(Section):
-    """Base class of every strategy's settings: frozen, without unknown keys. Default values are in conf/strategy."""
+    """Base class of strategy settings: immutable, and without unknown keys. Default values are in conf/strategy."""
 
     name: str

@@ -206,8 +206,7 @@ def may_be_written(path: Path) -> bool:
 def is_frozen(path: Path) -> bool:
     """Return whether a database must be opened as immutable.
 
-    A database must be opened as immutable if this user cannot write to the database, and no write-ahead log holds
-    changes to apply.
+    True if this user cannot write to the database, and its write-ahead log is missing or empty.
     """
     log = path.with_name(f"{path.name}-wal")
     return not may_be_written(path) and not (log.exists() and log.stat().st_size > 0)

@@ -37,8 +37,8 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
     """Yield a connection to a SQLite file; the content of the record stays unchanged.
 
     A killed search leaves a write-ahead log. SQLite would apply this log to the file even when only reading, so the
-    file and the log are copied first. If a process is writing to the file (`is_written`), no copy is made. In this
-    case, SQLite removes the log when the last connection closes; the last connection may be this one.
+    file and the log are copied first. If a process is writing to the file (`is_written`), no copy is made. SQLite then
+    removes the log when the last connection closes, even if this is the reader's connection.
 
     Raises:
         DamagedRecordError: the file cannot be read, or the block raises an error that damaged content can cause.

@@ -1,4 +1,4 @@
-"""The record of a study: trials and outcomes are displayed only after they are written to the record."""
+"""The record of a study: its trials, their outcomes, and notes, each written before it is displayed."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,8 +93,8 @@ class Ended:
     Attributes:
         by: what ended the search; None = the search has not ended.
         seconds: the duration of the search so far, without interruptions.
-        limit: the value of `Rules.stop_without_gain` at the end: the number of trials without gain that ends the
-            search. None = a lack of gain does not end the search.
+        limit: the value of `Rules.stop_without_gain` at the end, which is the number of trials without gain that ends a
+            search; None = no such limit.
     """
 
     by: EndedBy | None
@@ -108,7 +108,7 @@ class CallbackCalls:
 
     Attributes:
         before: the numbers of the trials that had ended before the study got a callback.
-        ends: how many ends of trials, in the order of the clock, have been handled so far.
+        ends: the number of ended trials handled so far; trials end in the order of the clock.
     """
 
     before: Sequence[int]
@@ -134,8 +134,8 @@ class Asked:
 class Rows:
     """Stores the trials and the notes of a record as rows.
 
-    This base class stores nothing but notes, in memory. A `Record` that exists only in memory uses this class, because
-    the `Record` itself holds the trials; see `memory_record`.
+    This base class stores only notes, in memory. It is used for a record in memory (see `memory_record`), because the
+    `Record` itself holds the trials.
     """
 
     def __init__(self) -> None:
@@ -339,7 +339,7 @@ class Record:
         return list(self._rows.queued())
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that a period without interruption begins now, with this many workers; do nothing in later calls."""
+        """Write that a period without interruption begins now, with this many workers; only the first call writes."""
         if not self._has_begun:
             self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True
@@ -367,7 +367,7 @@ class Record:
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the scores to store: those of a complete trial, the only score of a stopped trial, or none."""
+        """Return the scores to store: all of a complete trial; of a stopped trial, the score if there is one metric."""
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]

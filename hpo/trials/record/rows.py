@@ -117,7 +117,7 @@ class OptunaRows(Rows):
         ]
 
     def warn_of_other_trials(self) -> None:
-        """Warn of the other programs' trials found at the last reading; warn only once of each trial."""
+        """Warn about other programs' trials found at the last reading; warn only once about each trial."""
         others = [trial.number for trial in self._others if trial.number not in self._warned]
         if not others:
             return
@@ -154,8 +154,7 @@ class OptunaRows(Rows):
     def mark(self) -> Mark:
         """Return the progress of the record: the id of its study, and the number of its rows.
 
-        The number is the sum of two counts: the rows of the trials when `read` was last called, and the rows of the
-        notes now.
+        The rows are those of the trials at the last call of `read`, and those of the notes now.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))

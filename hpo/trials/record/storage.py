@@ -132,10 +132,10 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return the record with more rows: `opened`, or the backup, which then replaces the file at `path`.
+    """Return `opened`, or the record of the backup after the backup has replaced the file at `path`.
 
-    `mark` is the content of the mark file, and `reason` is the fault of the record. Raise StudyError if the record
-    could not be opened (`opened` is None), and there is no sound backup.
+    The backup is used if it has more rows, or if the record could not be opened (`opened` is None). In the second case,
+    raise StudyError if there is no sound backup. `mark` is the content of the mark file, `reason` the record's fault.
     """
     backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
@@ -150,14 +150,14 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
             f"again with another study.name"
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
-        _log.warning("record: %s, and the backup holds no more; missing outcomes are trained again", reason)
+        _log.warning("record: %s, and the backup has no more rows; tasks without outcomes run again", reason)
         return opened
     for each in filter(None, (backup, opened)):
         each[1].close()
     assert copy is not None
     aside = own_file.replace_database(path, copy)
     old = f" (now {aside.name})" if aside.exists() else ""
-    _log.warning("record: %s%s; the backup has replaced the file, and missing outcomes are trained again", reason, old)
+    _log.warning("record: %s%s; the backup has replaced the file, and tasks without outcomes run again", reason, old)
     return _open(study)
 
 
@@ -206,7 +206,7 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise DamagedRecordError if `mark` has more rows than the record, or StudyError if it is of another study."""
+    """Raise StudyError if `mark` is of another study, or DamagedRecordError if it has more rows than the record."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(

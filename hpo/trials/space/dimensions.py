@@ -105,8 +105,7 @@ class Range:
     """A dimension of all numbers from `low` to `high`, both included; with `integer`, only the integers.
 
     With `log`, the scale of the range is logarithmic. Integers on a logarithmic scale are drawn log-uniformly from
-    [low - 1/2, high + 1/2] and then rounded, as in Optuna's IntDistribution. So the probability of each integer is the
-    share of this (logarithmic) interval that is rounded to it.
+    [low - 1/2, high + 1/2] and then rounded, as in Optuna's IntDistribution.
     """
 
     key: str

@@ -177,20 +177,20 @@ def range_of(
 ) -> dict[str, Any]:
     """Convert a range of another tool to the form of conf/space.
 
-    In conf/space, the values of a range with a step are low, low + step and so on. If `is_from_low` is false, the
-    values in the other tool are the multiples of the step. In this case, raise SpaceError unless low and high are
-    multiples of the step.
+    In conf/space, the values of a range with a step are low, low + step and so on. `is_from_low` says whether they are
+    the same in the other tool. If not, they are the multiples of the step; then raise SpaceError unless low and high
+    are multiples of the step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}
     if step is None or (is_whole and step == 1):
         return ends | ({"integer": True} if is_whole else {}) | ({"log": True} if log else {})
     if log:
-        _refuse(where, "a step on a logarithmic scale")
+        _refuse(where, "a logarithmic range with a step")
     if not is_from_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):
         _refuse(
             where,
-            f"a step {step!r} from {low!r} to {high!r}, because both ends must be multiples of the step",
+            f"a range from {low!r} to {high!r} with step {step!r}, because both ends must be multiples of the step",
             "a list of values",
         )
     is_all_whole = all(isinstance(number, int) for number in (low, high, step))

@@ -352,7 +352,7 @@ def _spaced(where: str, low: float, high: float, log: bool, integer: bool, point
 def _stepped(where: str, low: float, high: float, integer: bool | None, step: Any) -> tuple[Value, ...]:
     """Return low, low + step and so on, up to high.
 
-    The values are integers if `integer` is true. If it is None, they are integers if low and step are.
+    The values are integers if `integer` is true, or if it is None and both low and step are integers.
     """
     if isinstance(step, bool) or not isinstance(step, int | float) or not 0 < step <= high - low:
         raise SpaceError(f"{where}.step: must be a number above 0 and at most high - low, given {step!r}")

@@ -67,7 +67,7 @@ class Space:
 
     @cached_property
     def size(self) -> int | None:
-        """The number of points; None if it is infinite, or if there are rules and too many points to count."""
+        """The number of points; None if it is infinite, or if there are rules and too many combinations to check."""
         if self.members is not None:
             return len(self._listed)
         if any(not d.values for d in self.dimensions):

@@ -193,9 +193,9 @@ def _listed(written: Sequence[Any], where: str) -> list[Any]:
     texts = [value for value in written if as_number(value) is not value]
     if texts and len(texts) == len(written):
         raise SpaceError(
-            f"{where}: must be clearly numbers or clearly texts, given only texts that look like numbers, such as "
-            f"{texts[0]!r}; for numbers, leave out quotes, and write 1.0e-5 instead of 1e-5, because YAML reads 1e-5 "
-            f"as a text; for texts, use another form, such as v1"
+            f"{where}: must hold numbers, or texts that do not look like numbers, given texts such as {texts[0]!r}; "
+            f"for numbers, leave out quotes, and write 1.0e-5 instead of 1e-5, which YAML reads as a text; for texts, "
+            f"use another form, such as v1"
         )
     values = list(map(as_number, written)) if any(map(is_number, written)) else list(written)
     once: dict[str, Any] = {}

@@ -294,7 +294,7 @@ def test_several_objectives_get_the_trials_of_a_search_by_several_metrics(name):
 @pytest.mark.parametrize(
     ("name", "directions", "says"),
     [
-        ("cma_es", ["minimize", "minimize"], r"models one loss.*2 objectives"),
+        ("cma_es", ["minimize", "minimize"], r"supports only one metric.*2 objectives"),
         *((name, ["minimize"], "trains by amounts, which works only in `hpo search`") for name in BY_STEPS),
     ],
 )

@@ -17,8 +17,8 @@ class Breeding:
         space: the space of the points.
         crossover: the probability that a hyperparameter comes from the second parent.
         mutation: the probability that a hyperparameter changes; None = 1 / number of hyperparameters.
-        mutation_steps: the largest number of steps that a mutation takes along ordered values, each number being
-            equally likely; None = one step with probability 1/2, two with 1/4, and so on.
+        mutation_steps: a mutation moves 1 to `mutation_steps` steps along ordered values, each number equally likely;
+            None = one step with probability 1/2, two with 1/4, and so on.
         mutation_scale: the standard deviation of a mutation in a range, as a share of the range's (log) length.
     """
 

@@ -19,8 +19,8 @@ def draw_stratified(space: Space, rng: np.random.Generator, tried: Collection[st
     """Return up to `count` different points outside `tried`, spread evenly over the values of each dimension.
 
     Every dimension is cut into `count` strata of equal probability, and each stratum gets one point. An ordered
-    dimension with a default is drawn from half of its values, around the default. If a point breaks the rules of the
-    space or was tried before, a random point replaces the point. As in `draw_untried`, there may be fewer points.
+    dimension with a default is drawn from half of its values, around the default. A random point replaces each point
+    that breaks the rules of the space or was tried before. As in `draw_untried`, there may be fewer points.
 
     Source: Latin hypercube sampling, McKay, Beckman & Conover 1979, "A comparison of three methods for selecting values
     of input variables in the analysis of output from a computer code", Technometrics 21.
@@ -93,8 +93,8 @@ def draw_untried(
 ) -> list[Point]:
     """Return up to `count` different untried points.
 
-    Return fewer if a finite space has no more. If the points of the space cannot be listed, also return fewer after 100
-    uniform draws in a row that gave no new point.
+    Return fewer if a finite space has no more. In a space that cannot be listed (`Space.size` is None), also return
+    fewer if 100 uniform draws in a row give no new point.
 
     Args:
         space: the space.

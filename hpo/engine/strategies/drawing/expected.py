@@ -45,19 +45,19 @@ def expect(
 ) -> Expected | None:
     """Return the expected best point at a scale, with a window around each of its values; None without complete trials.
 
-    If the scale is the largest one that has complete trials, each window is centred on the best trial's value. At a
-    larger scale, the centre is the rank-weighted mean of the best trials at the largest scale that has complete trials,
-    plus the expected move of the best value. The expected move is the average of the fitted move (`fit_shift`) and a
-    prior of no move, weighted by their precisions. The prior is normal. Its standard deviation for a move from the
-    smallest scale to the target is a fifth of the dimension's length. If the expected point is not in the space, the
-    point of the best trial replaces it.
+    The last scale is the largest one with complete trials. At the last scale itself, each window is centred on the best
+    trial's value. At a larger scale, the centre is the rank-weighted mean of the last scale's best trials, plus the
+    expected move of the best value. The expected move is the average of the fitted move (`fit_shift`) and a prior of no
+    move, weighted by their precisions. The prior is normal. Its standard deviation for a move from the smallest scale
+    to the target is a fifth of the dimension's length. If the expected point is not in the space, the point of the best
+    trial replaces it.
 
     A window reaches two standard deviations to each side, and at least to the neighbouring values. Its length is at
     least a tenth of the dimension. The standard deviation combines the spread of the best values and the error of the
-    move. The spread is taken from the largest scale that has three or more best trials, else from the scale with the
-    most best trials. If the best value was near an end of its previous window, the new window is twice as long. For a
-    dimension of choices, the window consists of the values of the best trials. For a dimension that the best trial does
-    not have, the window is the whole dimension.
+    move. The spread is that of the largest scale with three or more best trials. If there is none, it is that of the
+    scale with the most best trials. If the best value was near an end of its previous window, the new window is twice
+    as long. The window of choices has the values of the best trials. A dimension that is inactive in the best trial has
+    the whole dimension as its window.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.
@@ -67,7 +67,7 @@ def expect(
         known: the trials of each scale, the smallest scale first, as points of `space`.
         doublings: the logarithm to base 2 of the cost of a training, for each scale.
         at: the logarithm to base 2 of the cost of a training at the scale to predict.
-        span: the difference of this logarithm between the target and the smallest scale.
+        span: the number of doublings from the smallest scale to the target: the difference of their logarithms.
         share: the share of a scale's trials that count as its best trials.
     """
     ranked = ranked_scales(known)

@@ -44,10 +44,9 @@ Array = NDArray[np.float64]
 class Preselection:
     """Rates candidates by the trials near them; its only state is a cache of coordinates.
 
-    A trial counts with the weight exp(-10 x distance to the candidate). The distance is the sum over all dimensions of
-    the difference of the two values, as a share of the (log) range. The difference is 1 for different choices, and for
-    a dimension that only one of the two points has. If `penalizes_pending`, candidates near pending trials are rated
-    lower.
+    A trial counts with the weight exp(-10 x distance to the candidate). The distance is the sum of the differences in
+    all dimensions. The difference of two values is a share of the (log) range. It is 1 for different choices, and for a
+    dimension that only one of the points has. If `penalizes_pending`, candidates near pending trials are rated lower.
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin 2011,
     "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
@@ -136,9 +135,9 @@ class Preselection:
     def _added_volumes(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array:
         """Return the hypervolume that each candidate is expected to add to the front.
 
-        Return zeros with one metric, with `_MANY` or more metrics, and while no trial is within the limits. A metric in
-        which all trials are equal does not count as a metric. The expected (scaled) losses of a candidate are the
-        prediction of a linear model plus the weighted mean of the model's residuals at the trials near the candidate.
+        Return zeros if no trial is within the limits, if the trials differ in fewer than two metrics, or with `_MANY`
+        or more metrics. The expected (scaled) losses of a candidate are the prediction of a linear model plus the
+        weighted mean of the model's residuals at the trials near the candidate.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         losses = np.array([trial.losses for trial in complete])

@@ -100,8 +100,8 @@ class Shift:
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the interval is informative. An informative interval shows one of two facts: the best value
-            moves, or over all scales it moves by less than a quarter of the dimension's length.
+        is_known: whether the interval shows that the best value moves, or that it moves by less than a quarter of the
+            dimension's length over all scales.
     """
 
     slope: float
@@ -123,9 +123,9 @@ class Shift:
 def fit_shift(
     dimension: Dimension, others: Sequence[Dimension], ranked: Sequence[Sequence[Trial]], doublings: Sequence[float]
 ) -> Shift | None:
-    """Return how far the best value of an ordered dimension moves with each doubling of cost.
+    """Return how far the best value of an ordered dimension moves with each doubling of cost, with an interval.
 
-    The result has the distance of this move and an interval of the distance. Return None if there are too few trials.
+    Return None if there are too few trials.
 
     The losses of the better half of each scale's trials are fitted by least squares. The model has a level for each
     scale, a parabola for each ordered dimension, and a level for each choice of an unordered dimension. The parabola of
