@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
     """Return the new points that other programs queued, for example with `enqueue_trial`.
 
-    Log a warning for each new point, and for each point that is ignored: it is invalid, or already in the study.
+    Ignore invalid points, and points with a trial. Log a warning for each new point and each ignored point.
     """
     points: dict[str, Add] = {}
     added = {point_key(each.point) for each in record.added}
@@ -135,7 +135,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return an `Add` for a new or a failed point; for any other point, return where it is, such as `trial 3`."""
+    """Return an `Add` for a new or a failed point; for others, return their place in the study, such as `trial 3`."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

@@ -39,7 +39,7 @@ class CoordinateCheck:
         scales: for each scale, the keys that it changes, with their values.
         sizes: the output sizes, averaged over the seeds, by training step and then by layer; one number for each scale.
             Only layers that occur at every scale are listed.
-        known: by layer, a text that says at which scales a changing output size is expected, such as "below
+        known: the scales at which a layer's output size is expected to change, as text by layer, such as "below
             model.d_model=128".
     """
 
@@ -97,12 +97,12 @@ class CoordinateCheck:
             steepest = next((layer for layer in self.steepest if layer not in self.expected), None)
             layers = "no other layer's output" if known else "no layer's output"
             text = f"; the steepest is {self._describe(steepest)}" if steepest else ""
-            return f"within {BOUND}: {layers} changes with {self.key}{text}{known}"
+            return f"slopes within {BOUND}: {layers} changes with {self.key}{text}{known}"
         worst = [self._describe(layer) for layer in self.outside]
         more = f" and {len(worst) - 3} more" if len(worst) > 3 else ""
         return (
-            f"not within {BOUND}: {len(worst)} of {len(self.steepest)} outputs change with {self.key}, the steepest "
-            f"{', '.join(worst[:3])}{more}{known}"
+            f"slopes not within {BOUND}: {len(worst)} of {len(self.steepest)} outputs change with {self.key}, the "
+            f"steepest {', '.join(worst[:3])}{more}{known}"
         )
 
     def _describe(self, layer: str) -> str:
@@ -197,7 +197,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the outputs that are expected to change, by name, with a text such as "below width=128"."""
+    """Return the scales at which outputs are expected to change, as text by output, such as "below width=128"."""
     return {
         name: f"below {key}={least:g}"
         for layer, (key, least) in holds_from.items()

@@ -32,10 +32,10 @@ def last_limits(section: StudySection) -> Mapping[str, Any] | None:
 
 
 def refuse_early_limits(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Check the limits that a user sets after the search (`limits_after`).
+    """Check the limits that a user sets after the search (`limits_after`); do nothing if they are None.
 
     Raises:
-        StudyError: `limits_after` is set, the search is not over, and `limits_after` or the budget has changed.
+        StudyError: the limits or the budget have changed, and the search is not over.
         StudyError: a trial did not return a metric that a new limit names.
     """
     section, before, name = study.config.study, frozen.study, study.reference

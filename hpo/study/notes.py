@@ -22,8 +22,8 @@ class FinalModel:
     Attributes:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
-        epochs: the number of epochs of the training on all folds together. None if the trainings returned no best
-            epoch. Also None with a hold-out split, because the model is then that of the training's best epoch.
+        epochs: the number of epochs of the training on all folds together; None if the trainings returned no best
+            epoch. With a hold-out split always None, because the training itself chose its best epoch.
         seconds: how long the training after the search took; 0 if the search itself trained the model.
     """
 

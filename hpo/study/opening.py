@@ -74,7 +74,7 @@ def read_study(study: PreparedStudy) -> Record:
         record = read_record(_stored(study))
     except DamagedRecordError as error:
         raise DamagedRecordError(
-            f"{error}; `hpo resume {study.reference}` replaces the record by its backup, if the backup is intact"
+            f"{error}; `hpo resume {study.reference}` restores the record from its backup, if the backup is intact"
         ) from error
     before, now = Notes(record).basis, Basis(study.config.to_dict(), _data(study), None)
     refuse_other_data(before, now, study.reference)
@@ -318,7 +318,7 @@ def _refuse_other_basis(study: PreparedStudy, frozen: StudyConfig, record: Recor
 
 
 def stored_record(config: StudyConfig, folder: StudyFolder, space: Space, layout: TaskLayout) -> "Stored":
-    """Return a study's record as a `Stored`: the record's address, and all that is necessary to read the record."""
+    """Return the storage of a study's record, with everything that is needed to read the record."""
     from hpo.trials.record.storage import Stored
 
     section, url = config.study, folder.storage_url(config)

@@ -1,4 +1,4 @@
-"""The test log: all evaluations on test splits. Each study has its own log; the studies in a folder also share one."""
+"""The test logs: evaluations on test splits. Each study has its own log, and all studies in a folder share a log."""
 
 import json
 from collections import Counter

@@ -36,9 +36,9 @@ def upgraded(
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= to:
         is_later = isinstance(number, int) and number > to
         advice = (
-            "it was made by a later version; read it with that version"
+            "a later version wrote it; read it with that version"
             if is_later
-            else "it was made before the first release; finish it with the commit that made it, or start it again"
+            else "a version before the first release wrote it; finish the study with that version, or start it again"
         )
         raise StudyError(f"{where}: its format is {'none' if number is None else repr(number)}, not {to}: {advice}")
     current = dict(document)

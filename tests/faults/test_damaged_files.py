@@ -70,7 +70,7 @@ def damage(database, how):
 ])  # fmt: skip
 def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(undisturbed, begun, how, caplog):
     damage(begun, how)
-    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` replaces the record by its backup"):
+    with pytest.raises(DamagedRecordError, match=r"study\.db.*`hpo resume .*` restores the record from its backup"):
         read_study(prepared(begun.parent, config(FEW)))
     there = begun.read_bytes() if begun.exists() else None
     backup_path(begun).rename(begun.parent / "aside")

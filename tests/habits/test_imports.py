@@ -68,7 +68,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
     (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a number, given 'good'"),
-    (["short.csv"], {"drop": 0.1}, r"space, and trained for its table's largest amount; import other trials"),
+    (["short.csv"], {"drop": 0.1}, r"space and has its table's largest amount of training; import other trials"),
     (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):

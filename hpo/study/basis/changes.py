@@ -23,10 +23,10 @@ class Basis:
 
     Attributes:
         config: the configuration.
-        data: a description of the data; None if no data are read. With a split it has the keys `kind`, `files`,
-            `has_digests` and `parts`; `parts` has the fingerprints of the train, validation and test splits. If the
-            objective reads its own data, the only key is `parts`, with the fingerprints of the data files.
-        code: the code; None = do not compare it.
+        data: a description of the data; None if no data are read. The key `parts` has the fingerprints of the train,
+            validation and test splits; the other keys are `kind`, `files` and `has_digests`. If the objective reads its
+            own data, the only key is `parts`, and has the fingerprints of the data files.
+        code: the code; None if the code is not compared.
     """
 
     config: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Basis:
         """Return the forbidden changes of the configuration from this basis to `now`.
 
         The dict maps each changed key to a line of text.
-        A data file may move to a new path if its content is known to be the same.
+        A new path of a data file is allowed if the file's content is known to be unchanged.
         """
         is_same = not self.changed_data(now)
         moved = {
@@ -56,9 +56,9 @@ class Basis:
     def changed_data(self, now: "Basis") -> dict[str, str]:
         """Return the changes of the data from this basis to `now`.
 
-        The dict maps the name of each changed split or file to a line of text.
-        If the study has a split, compare the train, validation and test splits, and the moved files. Otherwise compare
-        all files. A moved file is compared with the file at the old path. The dict is empty if `now` has no data.
+        The dict maps the name of each changed split or file to a line of text. It is empty if `now` has no data.
+        With a split, compare the train, validation and test splits. Without a split, compare all files. In both cases,
+        compare a moved file with the file at its old path.
         """
         if now.data is None:
             return {}
@@ -117,9 +117,9 @@ class AllowedChange:
 
 
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
-    """Raise StudyError if the basis has changed; with `are_allowed`, only if the search's configuration has changed.
+    """Raise StudyError if the basis of the study `name` has changed.
 
-    `name` is the study's name.
+    If `are_allowed`, refuse only changes in the sections of `_DECISIVE`, such as the space.
     """
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
@@ -133,7 +133,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
     if changes and not are_allowed:
         anyway = f"`hpo resume {name} --allow-changes`"
         if ObjectivePath.of(before.config["objective"]).is_pickled:
-            anyway = f"hpo.search(..., allow_changes=True); {anyway} would use the stored function"
+            anyway = f"hpo.search(..., allow_changes=True), because {anyway} uses the stored function"
         raise StudyError(
             f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, choose another "
             f"study.name, or continue anyway with {anyway} (the report will mention the changes)"
@@ -170,9 +170,9 @@ def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> Allowe
 
 
 def config_as_of(config: StudyConfig, allowed: Sequence[AllowedChange], number: int) -> StudyConfig:
-    """Return the configuration with which a trial was trained: it lacks changes that came after the trial's end.
+    """Return the configuration with which trial `number` was trained, but with the current paths of data sources.
 
-    Only the paths of data sources are the current ones.
+    Undo the changes in `allowed` that came after the trial's end.
     """
     for change in allowed:
         if number < change.trials and number not in change.unfinished:

@@ -37,8 +37,8 @@ def refuse_other_config(frozen: StudyConfig, given: StudyConfig, name: str) -> N
 def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     """Return the forbidden changes that a user made, as a dict from a changed key to a line of text.
 
-    The keys are in the order of the sections in `_SECTION_PLACES`. A change that only follows from another change is
-    left out, unless all changes are of this kind. A changed dimension of the space has a single line.
+    The keys are in the order of the sections in `_SECTION_PLACES`. A changed dimension of the space has a single line.
+    Leave out a change that only follows from another change. If all changes are of this kind, return them all.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
@@ -98,7 +98,7 @@ def changed_config(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[st
     has_space_line = any(key.partition(".")[0] == "space" for key in changed)
     if not has_space_line and json.dumps(before["space"]) != json.dumps(now["space"]):
         # Compare the text: points depend on the order of dimensions, and on whether a value is 1 or 1.0.
-        changed["space"] = "space has another order of dimensions now, or integers in place of floats or the reverse"
+        changed["space"] = "space has another order of dimensions now, or a number changed between integer and float"
     return changed
 
 
@@ -127,7 +127,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, t
 
 
 def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
-    """Return whether a difference follows from another difference, and was not made by a user."""
+    """Return whether the change of `key` only follows from another change, so that no user made it."""
     section = key.partition(".")[0]
     if key.startswith("study.references.") or key == "command.searched":
         return True

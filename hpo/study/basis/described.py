@@ -1,4 +1,4 @@
-"""The objective's description of a study's data and trainings; a file holds it, so nobody needs to read the data."""
+"""The objective's description of a study's data and trainings, stored in a file, so that readers need no data."""
 
 import json
 from collections.abc import Mapping, Sequence

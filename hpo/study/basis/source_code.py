@@ -77,8 +77,8 @@ class Code:
     def without_written(self, before: "Code") -> "Code":
         """Return this code without the files that trainings wrote.
 
-        Files that the user's command can run or read count as code. If such a file is not in `before`, the code before
-        the trainings, then a training must have written the file.
+        `before` is the code before the trainings. A file that the user's command can run or read counts as code. If
+        `before` lacks such a file, a training wrote it.
         """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
@@ -103,11 +103,11 @@ def describe_code(
 ) -> Code:
     """Return the code on which a study's results depend.
 
-    The code of a user's objective is its whole package. An objective in a single module depends on this module, and
-    on the modules and packages that the module imports from its folder. A function given from Python depends on
-    modules in the working directory, and on the code that it uses from its script or notebook. For an
-    objective of the toolkit, the result has the objective's REVISION, and the files that the objective runs, such as a
-    user's program.
+    The code depends on where the objective is:
+    - in a user's package: the whole package;
+    - in a user's single module: this module, and the modules and packages that it imports from its folder;
+    - given from Python: the code used from the script or notebook, and modules in the working directory;
+    - in the toolkit: the objective's REVISION, and files that it runs, such as a user's program.
 
     Args:
         strategies: the classes of the strategies, by their names in the configuration.

@@ -28,9 +28,9 @@ class Unit:
 
     Attributes:
         unit: the unit's name, such as "tokens".
-        depends_on: the settings that change the unit, with their current values, by dotted key. Scores with different
-            values of a setting cannot be compared, unless all the values are in `alike`.
-        alike: lists of values, by the dotted key of a setting. All values in a setting's list give the same unit.
+        depends_on: the current value of each setting that changes the unit, by dotted key.
+        alike: by dotted key of a setting, a list of values that all give the same unit. Scores with any other two
+            values of the setting cannot be compared.
     """
 
     unit: str
@@ -38,10 +38,10 @@ class Unit:
     alike: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def changed_by(self, varied: Varied) -> list[str]:
-        """Return the settings of `depends_on` that vary, and so may change the unit.
+        """Return the settings of `depends_on` whose variation may change the unit.
 
-        A setting varies if `varied` contains its key, a key above it, or a key below it. Leave out a setting whose
-        values in `varied` all give the same unit (see `is_same`).
+        A setting varies if `varied` contains its key, or a key above or below it. Skip a setting if all its values in
+        `varied` give the same unit (see `is_same`).
         """
         return [
             setting
@@ -63,8 +63,7 @@ class Units:
 
     Attributes:
         metrics: the names of the metrics that the objective lists; may be empty.
-        by_metric: the unit of each metric whose unit depends on the configuration, by the metric's name; None if the
-            objective describes no units.
+        by_metric: the unit of each metric with a configurable unit, by name; None if the objective describes no units.
     """
 
     metrics: Collection[str]
@@ -102,10 +101,10 @@ class Units:
         return [metric for metric in self.metrics if not self[metric].changed_by(varied)]
 
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
-        """Return the settings because of which a metric has one unit in `self` and another unit in `other`.
+        """Return the settings that give a metric different units in `self` and in `other`.
 
-        Each setting maps to two values: its value in `self`, and its value in `other`. A value is None if the unit
-        there does not depend on the setting. The result is empty if an objective does not describe its units.
+        Each setting maps to its values in `self` and in `other`. A value is None if the unit there does not depend on
+        the setting. Return {} if one of the two objectives does not describe its units.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}

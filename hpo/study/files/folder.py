@@ -149,7 +149,7 @@ class StudyFolder:
                 path = Path(folder, name)
                 if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
                     raise StudyError(
-                        f"{short_path(path)}: is a link that leads out of the study's folder; replace it by the "
+                        f"{short_path(path)}: is a link that leads out of the study's folder; replace it with the "
                         f"file itself"
                     )
 
@@ -258,7 +258,7 @@ class StudyFolder:
     def remove_uncreated(self) -> None:
         """Remove the folder if it contains only the lock, because no study was created in it.
 
-        Also remove the parent folder if `lock` created the parent folder and it is empty.
+        Also remove an empty parent folder that `lock` created.
         """
         if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
             self._lock.path.unlink()
@@ -395,4 +395,4 @@ def short_path(path: Path) -> Path:
 def refuse_link(path: Path) -> None:
     """Raise StudyError if a study's folder is a link."""
     if path.is_symlink():
-        raise StudyError(f"{short_path(path)}: is a link; replace it by the folder itself, or give the link's target")
+        raise StudyError(f"{short_path(path)}: is a link; replace it with the folder itself, or give the link's target")

@@ -38,7 +38,7 @@ class ImportedTable:
         outside: the number of finished trials that are not in the study's space.
         shorter: the number of finished trials that are in the space, but do not have the table's largest amount.
         filled: the number of used trials that got a value from `study.imports_fill`.
-        has_metrics: whether config.yaml or import.json in the table's folder defines the metrics of the scores.
+        has_metrics: whether config.yaml or import.json in the table's folder names the metrics.
     """
 
     source: str
@@ -113,9 +113,9 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         fill: values for keys that trials lack, by nested or dotted key.
 
     Raises:
-        ConfigError: a table does not exist, is given twice, has other metrics, or has a score that is no number; no
-            trial can be used; or `fill` has a value outside of the space, a value for the scale, or a key that every
-            trial already has.
+        ConfigError: a table does not exist, is given twice, or has other metrics or a score that is no number.
+        ConfigError: no trial can be used.
+        ConfigError: `fill` has a value outside of the space or for the scale, or a key that every trial already has.
         DocumentError: config.yaml or import.json in a table's folder cannot be read.
         SpaceError: `fill` has a key that is not searched.
         StudyError: a table cannot be read, or lacks columns.
@@ -132,7 +132,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
             by_point[trial.key].append(trial)
     if not by_point:
         counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
-        shorter = ", and trained for its table's largest amount" * any(table.shorter for table in tables)
+        shorter = " and has its table's largest amount of training" * any(table.shorter for table in tables)
         raise ConfigError(
             f"study.imports: none of {counted} is in the study's space{shorter}; import other "
             f"trials, or widen the space"
@@ -305,7 +305,7 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of the config.yaml next to a table, or else the content of import.json, or else {}."""
+    """Return the section `study` of config.yaml next to a table, otherwise import.json; {} if both are missing."""
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():
@@ -329,7 +329,7 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Return one trial for all trials of a point: the mean of the complete trials, or else a failed trial."""
+    """Return one trial for all trials of a point: the mean of the complete trials; failed if none is complete."""
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]

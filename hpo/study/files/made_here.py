@@ -50,7 +50,7 @@ def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) ->
 
 
 def reaches_of(config: StudyConfig) -> list[str]:
-    """Return a line for each setting through which a search uses something outside of its folder and its objective.
+    """Return a line for each setting that lets a search reach beyond its folder and its objective.
 
     A line has the form `KEY=VALUE`, with the key of the configuration. The value is the address of a store or server, a
     command to run, or an environment variable of workers.

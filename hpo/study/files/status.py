@@ -56,7 +56,7 @@ class Status(BaseModel):
         best: the number of the winner, or of the best trial so far.
         scores: for the trial `best`, the mean of each metric and of each value with a limit, by name. If fresh seeds
             chose the winner, the means are over only the fresh seeds.
-        search_scores: the same means over the trainings of the search, if fresh seeds chose `best`; otherwise empty.
+        search_scores: if fresh seeds chose `best`, the same means over the trainings of the search; otherwise empty.
         expected: the winner's expected score in a new training; `expected_texts` has this score as text.
         texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
         on_front: with several metrics, the number of trials on the Pareto front; otherwise None.
@@ -238,7 +238,7 @@ def _clock(seconds: float) -> str:
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return the winner's scores by metric from the section of a report that has these scores."""
+    """Return the mean of each metric from the winner's section of a report; `metric` is the name of a single score."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone

@@ -65,7 +65,9 @@ def _refuse_bad_space(study: PreparedStudy) -> None:
         # The toolkit's own trainer knows all its keys: refuse a key that it lacks and to which no other key refers.
         is_known = not config.objective.startswith("model.") or dimension.key.partition(".")[0] in GROUPS
         if not is_known and not references_to(config.study.references or {}, [dimension.key]):
-            raise SpaceError(f"space.{dimension.key}: nothing reads '{dimension.key}'{nearest(dimension.key, keys)}")
+            raise SpaceError(
+                f"space.{dimension.key}: the trainer has no such key; remove it{nearest(dimension.key, keys)}"
+            )
         if dimension.key not in keys and at(flat, dimension.key) is None:
             refuse_inside_of_list(config.objective_config, dimension.key)
             example = format_short(dimension.from_unit(0.5) if isinstance(dimension, Range) else dimension.values[0])
@@ -152,8 +154,8 @@ def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
     if not measured:
         return ()
     return (
-        f"{', '.join(measured)}: depends on the machine that trains, so another run of the same study may have other "
-        f"trials",
+        f"{', '.join(measured)}: measured on the machine that trains, so another run of the same study may have "
+        f"other trials",
     )
 
 
@@ -165,8 +167,8 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
         return tuple(examples.notes)
     return (
         *examples.notes,
-        "data: the examples have no digests (one hash per example), so duplicates are not found, and a test split of "
-        "other data with the same size and labels counts as the same test split",
+        "data: the examples have no digests (one hash per example), so duplicates are not found; a test split of "
+        "other data counts as the same test split if its size and labels are the same",
     )
 
 
@@ -213,9 +215,9 @@ def _refuse_training_keys(study: PreparedStudy) -> None:
 
 
 def refuse_no_amounts(own: SearchDescription, who: str) -> None:
-    """Refuse trainings without amounts: raise ConfigError if the objective needs amounts.
+    """Raise ConfigError if the objective needs amounts; call this only for trainings without amounts.
 
-    Call this function only for trainings without amounts. The error message begins with `who`.
+    The error message begins with `who`.
     """
     if own.needs_amounts is not None:
         raise ConfigError(f"{who} sets no amounts of training, but the objective needs them: {own.needs_amounts}")

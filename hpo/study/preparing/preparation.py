@@ -54,9 +54,9 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return a search's configuration with the MLflow settings of the existing study, unless the user gave others.
+    """Return the configuration; if the study exists, default MLflow settings get the values of the study's start.
 
-    All runs of a study belong on one server. Since the study's start, MLflow's environment variables may have changed.
+    So all runs of a study are on one server, even if MLflow's environment variables have changed since then.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
@@ -154,7 +154,7 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Drop references whose values are the same in every trial; ConfigError if a key contradicts its reference."""
+    """Return the configuration with only the references to varying keys; ConfigError if a value contradicts one."""
     section = config.study
     if section.references is None:
         return config
@@ -195,8 +195,8 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
     learns = study.strategy.learns != "never" and study.full_amount is None
     use = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
     unnamed = [table.source for table in imports.tables if not table.has_metrics]
-    scores = "their scores" if len(imports.tables) == 1 else f"the scores of {' and '.join(unnamed)}"
-    assumption = f"; no file names the metrics of {scores}: they are taken as {metrics}" if unnamed else ""
+    scores = "these trials" if len(imports.tables) == 1 else f"the trials of {' and '.join(unnamed)}"
+    assumption = f"; no file names the metrics of {scores}, so the scores count as {metrics}" if unnamed else ""
     return (
         f"study.imports: {imported_text(imports.counts(), len(imports.trials))}{assumption}; strategy={name} {use}",
     )

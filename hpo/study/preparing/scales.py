@@ -73,7 +73,7 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
-    """Return a line if the budget of a new ladder without imports ends before its target scale; otherwise no line."""
+    """Return a line if a new ladder without imports uses up its budget before the target scale; otherwise ()."""
     ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
     if imports or not isinstance(ladder, Ladder):
         return ()
@@ -82,13 +82,13 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
         return ()
     plan = ", ".join(map(str, ladder.counts))
     return (
-        f"study.trials: {config.study.trials} trials end before the target scale, so there is no winner yet; {plan} "
-        f"are planned from scale to scale, and {needed} reach the target; the budget may be raised later",
+        f"study.trials: {config.study.trials} trials end before the target scale, so there is no winner yet; the "
+        f"ladder plans {plan} trials from scale to scale; give at least {needed} in all, now or later",
     )
 
 
 def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, config: StudyConfig) -> None:
-    """Raise ConfigError unless the study's scales begin with the scales of the imported trials.
+    """Raise ConfigError if the study's first scales are not the scales of the imported trials.
 
     Trials of a study without scales count as trials of the smallest scale.
     """

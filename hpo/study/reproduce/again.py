@@ -129,9 +129,9 @@ def _trainings(recorded: Recorded, study: PreparedStudy, row: Row, folds: Sequen
 
 
 def _repeat(study: PreparedStudy, trainings: _Trainings, dispatcher: LocalDispatcher) -> Iterator[Repetition]:
-    """Run the trainings, and yield a `Repetition` of each; then yield one of each mean, except the leading metric's.
+    """Run the trainings, and yield a `Repetition` of each training, then a `Repetition` of each mean.
 
-    Skip means that depend on the machine (see `measured_metrics`).
+    Skip the means of the leading metric and of metrics that depend on the machine (see `measured_metrics`).
     """
     done: list[Outcome] = []
     for task, (name, before) in zip(trainings.tasks, trainings.values.items(), strict=True):

@@ -114,8 +114,8 @@ class Recorded:
     def fresh_scores(self, number: int) -> tuple[list[float], dict[str, float]] | None:
         """Return a finalist's scores on fresh seeds and the mean of each metric over these seeds, from the report.
 
-        Return None if the trial is no finalist, or has no score on fresh seeds. StudyError if the report has a wrong
-        number of scores, or lacks the scores of a winner that fresh seeds chose.
+        Return None if the trial is no finalist, or has no score on fresh seeds. Raise StudyError if the number of
+        scores is wrong, or if fresh seeds chose the winner but the winner's scores are missing.
         """
         finalists, winner = self.files.report.get("finalists"), inner(self.files.report, "winner")
         listed = [entry for entry in finalists if isinstance(entry, Mapping)] if isinstance(finalists, list) else []
@@ -241,7 +241,7 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each part of the split that differs from the report; without a split, for each such file."""
+    """Yield a line for each difference from the report's data; compare the splits or, without a split, the files."""
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -310,8 +310,8 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             raise StudyError(f"{short_path(path)}: is missing; restore the file, or write it again with `hpo report`")
         if not folder.is_file(name, digest):
             raise StudyError(
-                f"{short_path(path)}: differs from the file that the report was written with; restore the file, or, if "
-                f"the study continued after the report, write the report again with `hpo report`"
+                f"{short_path(path)}: differs from the file that the report was written with; restore the file; if the "
+                f"study continued after the report, write the report again with `hpo report`"
             )
 
 

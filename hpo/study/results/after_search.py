@@ -23,13 +23,12 @@ from hpo.trials.trial import Outcome, TaskLayout, Trial
 def trials_to_finish(config: StudyConfig, record: Record, with_next: bool = False) -> list[Trial]:
     """Return the trials to train to the end after the search, the best first.
 
-    Choose the best points; their number is `eta` or `study.finalists`, whichever is more. For each point, choose the
-    trial with the longest training. Points within the limits come first; with several metrics, Pareto fronts rank the
-    points. If the full training of a trial fails, the next best trial replaces this trial. Of the chosen trials, leave
-    out those that the search itself has fully trained.
+    Choose the max(`eta`, `study.finalists`) best points; points within the limits come first. With several metrics,
+    Pareto fronts rank the points. For each point, take the trial with the longest training. If the full training of a
+    trial fails, the next best trial replaces it. Leave out trials that the search itself has fully trained.
 
     Args:
-        with_next: also return the trials that would replace trials with failed full trainings.
+        with_next: also return the next best trials, as replacements for full trainings that may fail.
 
     Returns:
         The trials. [] if the budget counts trials; also [] for a ladder, which trains its best trials fully anyway.
@@ -82,8 +81,7 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
     """Return the trials that were trained after the search, each with the outcomes of only these trainings.
 
-    Skip the full trainings in `further`. The rest are trainings on fresh seeds, and the full trainings that
-    `further_trainings` leaves out.
+    These are the trainings on fresh seeds, and the full trainings that are not in `further`.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []

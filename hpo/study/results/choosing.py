@@ -30,7 +30,7 @@ def choose_best(
         at_target: whether the winner must have the target scale.
 
     Returns:
-        The winner; None if no trial is complete (at the target scale if `at_target`), or if no trial keeps the limits.
+        The winner. None if no trial is complete (with `at_target`: at the target scale), or if none keeps the limits.
         Once the finalists decide, also None if no finalist keeps the limits.
     """
     deciding = deciding_finalists(again) or trials
@@ -114,7 +114,7 @@ def why(choice: Choice) -> str:
         shares = " and ".join(
             f"{100 * share_of(share):.3g} % of the best {name}" for name, share in choice["within"].items()
         )
-        return f"the best {choice['best']} within {shares}, or the nearest to that"
+        return f"the best {choice['best']} within {shares}, or as near to this as possible"
     return "the best by weights " + ", ".join(f"{name} {choice[name]:g}" for name in metrics_of(choice))
 
 

@@ -38,10 +38,10 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expected value of each name in `Goal.names`, if its noise is known. A metric to maximize is
-            negated, so that lower is better.
+        worths: the expected value of each metric and of each value with a limit, by name; only values with known
+            noise. Metrics to maximize are negated, so that lower is better.
         num_candidates: the number of trials from which the winner was chosen.
-        of_all: whether all complete trials served to estimate the noise, because too few have the winner's amount.
+        of_all: whether the noise is estimated from all complete trials, because too few have the winner's amount.
     """
 
     worths: dict[str, Worth]
@@ -159,10 +159,10 @@ _Group = tuple[Sequence[Trial], Candidates]
 
 
 def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Trial]) -> _Group | None:
-    """Return two values: the trials that could have become the winner, and their `Candidates` object.
+    """Return the trials that could have become the winner, and their `Candidates`; None if the noise is unknown.
 
-    All these trials are in `equal`, the complete trials with the winner's scale and amount. With several folds or
-    seeds, the noise is estimated from the trials in `noisy`. Return None if the noise is unknown.
+    Take these trials from `equal`, the complete trials with the winner's scale and amount. With several folds or seeds,
+    estimate the noise from the trials in `noisy`.
     """
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])

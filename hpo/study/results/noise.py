@@ -17,7 +17,7 @@ _LEAST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a trial's loss in a single column. A column is one fold or, with a hold-out split, one seed.
+    """The noise of each trial's loss in one column. A column is a fold or, with a hold-out split, a seed.
 
     Attributes:
         variances: for each trial, the variance of the loss around its expected value: the trial's mean plus the effect
@@ -25,7 +25,7 @@ class Noise:
         freedom: the degrees of freedom of each variance.
         effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no common effects.
         effects_noise: the variance of `effects` that comes from the noise of the trials.
-        has_one_trial: whether there is a single trial, with several folds; then its noise includes the fold effects.
+        has_one_trial: whether there is only one trial, and columns are folds; its noise then includes fold effects.
     """
 
     variances: Array
@@ -48,12 +48,12 @@ class Noise:
 def noise_of(losses: Array, are_folds: bool) -> Noise:
     """Return the noise of trials from their finite losses, of shape (trials, columns) with two or more columns.
 
-    With few columns, the variance of a single trial is a poor estimate, so variances are shrunk towards a line. The
+    With few columns, the variance of a single trial is a poor estimate, so each variance is shrunk towards a line. The
     line predicts the variance from the trial's rank, because trials far from the best are often noisier. The method is
-    moderated variances with a trend (Smyth 2004, "Linear models and empirical Bayes methods for assessing differential
-    expression in microarray experiments", sections 3 and 6; the trend is that of limma, the program of that paper). The
-    uncertainty of the line (the leverage of each trial) reduces the degrees of freedom. With fewer than 8 trials there
-    is no trend. With fewer than 4 trials, every trial gets the mean variance.
+    moderated variances (Smyth 2004, "Linear models and empirical Bayes methods for assessing differential expression in
+    microarray experiments", sections 3 and 6) with the trend of the program limma. The uncertainty of the line (the
+    leverage of each trial) reduces the degrees of freedom. With fewer than 8 trials there is no trend. With fewer than
+    4 trials, every trial gets the mean variance.
 
     If the columns are folds, a fold is assumed to shift the losses of all trials equally. This shift is the effect of
     the fold. The effect is estimated as a weighted mean of the differences between each trial's loss in the fold and

@@ -46,8 +46,8 @@ class Worth:
     Attributes:
         value: the mean of the trial's observed values minus the optimism. The optimism is the mean error (observed
             minus true value) of the winner in simulated searches.
-        own: the larger of two variances: the variance that noise causes in the mean of the trial's observed values, and
-            the variance of the winner's error in simulated searches.
+        own: the variance of the trial's observed mean because of noise, or the variance of the winner's error in
+            simulated searches, whichever is larger.
         folds: the variance of the mean fold effect, which all trials share.
         columns: the observed value in each fold or, with a hold-out split, with each seed.
         is_alone: whether there is no other trial; then `own` includes the fold effects.
@@ -68,7 +68,7 @@ class Candidates:
         values: an array with shape (trials, columns, values). A column is a fold or, with a hold-out split, a seed. The
             last axis has one value for each name in `Goal.names`, such as a metric. Metrics to maximize are negated, so
             that lower is better.
-        noises: one `Noise` for each position on the last axis; a `Noise` describes all trials.
+        noises: for each name in `Goal.names`, the noise of all trials.
     """
 
     values: Array
@@ -171,7 +171,7 @@ def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1)
 
 
 def true_values(means: Array, errors: Array) -> Array:
-    """Return the posterior mean of the true value for each observed mean and its standard error.
+    """Return the posterior mean of each trial's true value, given its observed mean and the standard error.
 
     If any standard error is 0, return the observed means.
 

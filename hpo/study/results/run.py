@@ -87,7 +87,7 @@ class StudyRun:
         path, goal = _database_file(folder, config), goal_of(config.study)
         if path is not None and not path.exists():
             if not folder.trials_path.exists():
-                again = f"`hpo resume {folder.reference}` replaces the record by its backup"
+                again = f"`hpo resume {folder.reference}` restores the record from its backup"
                 raise DamagedRecordError(f"record: {short_path(path)} is missing; {again}, if a backup exists")
             table = read_rows(short_path(folder.trials_path), ("number", "state", "score"))
             layout = TaskLayout(folds_of(table[0] if table else ()), config.study.repeats)
@@ -253,7 +253,10 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials of a trials.csv. All tasks get the other metrics' means; the first gets all times and costs."""
+    """Yield the trials of a trials.csv. This table has only one number per trial for seconds, cost and further metrics.
+
+    Each task gets the trial's means of these metrics. The first task gets all seconds and the whole cost.
+    """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}
         scores = {index: row.get(layout.name(index)) for index in range(layout.size)}

@@ -125,7 +125,7 @@ def _copy_record(folder: StudyFolder, target: Path) -> Path:
         return copy_database(folder.database_path, target)
     except sqlite3.DatabaseError as error:
         raise StudyError(
-            f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.reference}` replaces it by its "
+            f"record: {folder.database_path} is damaged: {error}; `hpo resume {folder.reference}` restores it from its "
             f"backup, if the backup is intact"
         ) from error
 

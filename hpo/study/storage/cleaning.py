@@ -32,8 +32,8 @@ class Cleaned:
     Attributes:
         study: the folder's name.
         folder: the folder's path.
-        bytes: the total number of freed bytes; in a dry run, of bytes that would be freed.
-        freed: for each kind of deleted files, such as `states`, the number of freed bytes.
+        bytes: the total number of freed bytes. In a dry run, `bytes` and `freed` say what would be freed.
+        freed: the number of freed bytes for each kind of files, such as `states`.
         kept: why states or models stay; `null` = all unneeded states and models were deleted.
     """
 
@@ -140,7 +140,7 @@ def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]:
-    """Return the number of bytes in these files and folders, by kind; delete them unless `dry_run`."""
+    """Delete these files and folders, and return their bytes by kind; with `dry_run`, delete nothing."""
     freed = {kind: sum(map(size_of, paths)) for kind, paths in unneeded.items() if paths}
     for path in (path for paths in unneeded.values() if not dry_run for path in paths):
         if path.is_dir() and not path.is_symlink():

@@ -27,7 +27,7 @@ _EXCLUDED = (
 def continue_as(folder: StudyFolder, name: str, config: StudyConfig, allow_changes: bool) -> PreparedStudy:
     """Copy a study under another name, and prepare the copy so that it can continue; see `load_study`.
 
-    `load_study` checks the study before it is copied, so that a failed check leaves no copy.
+    Check the study before the copy, so that a failed check leaves no copy.
     """
     load_study(str(folder), config, allow_changes)
     copied = copy_study(folder, study_name(name, "name of the copy"))
@@ -60,7 +60,7 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
 
 def _write_record(path: Path, target: Path, config: StudyConfig, copied: StudyConfig) -> None:
     if not path.exists():
-        again = f"`hpo resume {config.study.name}` replaces the record by its backup"
+        again = f"`hpo resume {config.study.name}` restores the record from its backup"
         raise StudyError(f"record: {path} is missing; {again}")
     name, other = config.study.name, copied.study.name
     copy_renamed(path, target, name, other)

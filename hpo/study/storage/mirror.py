@@ -57,7 +57,7 @@ def study_id_of(folder: StudyFolder, config: StudyConfig | None) -> str | None:
 
 
 class NotOursError(StudyError):
-    """A URL must not be overwritten: its files are another study, a copy of another folder, or no valid copy."""
+    """The files at a URL must not be overwritten: they belong to another study or folder, or are no valid copy."""
 
 
 def _check_inside(name: str) -> str:
@@ -179,7 +179,7 @@ class Mirror:
         """Update the study's copy at the URL.
 
         Raises:
-            StudyError: the URL cannot be written, or its copy is of another study or was made from another folder.
+            StudyError: the URL cannot be written, or has the copy of another study or of another folder.
         """
         self._own_manifest()
         stored = self._store.digests()
@@ -216,7 +216,7 @@ class Mirror:
         """Delete the copy at the URL, and return whether there was a copy.
 
         Raises:
-            StudyError: the URL cannot be written, or its copy is of another study or was made from another folder.
+            StudyError: the URL cannot be written, or has the copy of another study or of another folder.
         """
         if self._own_manifest() is None:
             return False
@@ -236,9 +236,7 @@ class Mirror:
 def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
     """Return three values: the files to copy, by name; the targets of links, by name; and the folders' names.
 
-    The record is not among the files.
-
-    Skip links that lead out of the study's folder. Log a warning for each such link once: add the link to `warned`.
+    Skip the record, and links that lead out of the study's folder. Warn once of each such link: add it to `warned`.
     """
     files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
     for entry in entries(folder.path):

@@ -25,7 +25,7 @@ class Removal:
         is_link: whether the path is a link. If so, only the link is deleted, and the fields below are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
-        config: the study's configuration. If it cannot be read, it is None, and the mirror and the runs in MLflow stay.
+        config: the study's configuration. None if it cannot be read; then the mirror and the runs in MLflow stay.
         study_id: the study's id in MLflow and in its mirror; None if the id cannot be read.
     """
 

@@ -1,4 +1,4 @@
-"""Cautions: reasons to doubt a search's result, as a reviewer would raise them. They use only trials and finalists."""
+"""Finds cautions in a search's trials: reasons to doubt the search's result, as a reviewer would raise them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,8 +64,8 @@ def cautions_so_far(search: SearchFacts) -> list[str]:
 def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
-    If `has_ended`, also yield cautions about unfinished trials and about too few trials. With `is_extension`, the
-    trials are chosen trials of another study, so there cannot be too few.
+    If `has_ended`, also yield cautions about unfinished trials and about too few trials. If `is_extension`, few trials
+    are enough, because another study chose them.
     """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
@@ -97,7 +97,7 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
     if tried < wanted and not whole and has_ended and not is_extension:
         searched = format_count(len(dimensions), "hyperparameter*")
-        yield f"few trials: {tried} for {searched}; {wanted} would be {_FEW_TRIALS_PER_DIMENSION} for each"
+        yield f"few trials: {tried} for {searched}; use {wanted} or more, {_FEW_TRIALS_PER_DIMENSION} for each"
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
@@ -164,4 +164,4 @@ def curve_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
             best_at_end.append(curve[-1] == best and best not in curve[:-1])
     if best_at_end and all(best_at_end):
         curves = f"the learning curves of the {search.called}"
-        yield f"{curves} were best at their last evaluation: longer training may improve it"
+        yield f"{curves} were best at their last evaluation: longer training may improve the score"

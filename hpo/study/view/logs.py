@@ -50,6 +50,6 @@ def _why_no_logs(run: StudyRun, trials: list[Trial]) -> str:
     if run.config.dispatch.name == "local":
         return (
             "no Python code printed anything; with dispatch=local, which trains in the driver's process, output of "
-            "programs and C libraries goes to the terminal alone"
+            "programs and C libraries goes only to the terminal"
         )
     return "nothing was printed, or `hpo clean --logs` deleted the log"

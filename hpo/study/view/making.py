@@ -138,7 +138,7 @@ class _TrialViewMaker:
         )
 
     def winner(self, trial: Trial, report: Mapping[str, Any] | None) -> TrialView:
-        """Return the view of `trial`, the winner now; with the expected score, if the report has the same winner."""
+        """Return the view of `trial`, the current winner; add the expected score if the report has the same winner."""
         view = self.trial(trial)
         expected = None if report is None else ExpectedScore.of(report)
         if expected is None or inner(report or {}, "winner").get("number") != trial.number:

@@ -18,16 +18,16 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
     name = view.reference
     if view.is_mirror:
         if view.state == "running":
-            yield NextStep(f"hpo watch {name}", "follows it")
-        yield NextStep(f"hpo resume {name}", "fetches it into runs/, and goes on with it")
+            yield NextStep(f"hpo watch {name}", "follows the study")
+        yield NextStep(f"hpo resume {name}", "copies the study into runs/, and continues it")
     elif view.state == "running":
-        yield NextStep(f"hpo watch {name}", "follows it")
+        yield NextStep(f"hpo watch {name}", "follows the study")
         if view.phase == "after the search":
-            yield NextStep(f"hpo stop {name} --now", "ends it; `hpo resume` then trains the rest")
+            yield NextStep(f"hpo stop {name} --now", "ends the trainings; `hpo resume` runs the remaining ones")
         elif view.phase not in ("starting", "ask-and-tell"):
-            yield NextStep(f"hpo stop {name}", "ends it once its running trials have ended")
+            yield NextStep(f"hpo stop {name}", "ends the search once its running trials have ended")
     elif run is not None and not folder.database_path.exists() and run.config.study.storage is None:
-        yield NextStep(f"hpo reproduce {name}", "trains its winner again, as it was published")
+        yield NextStep(f"hpo reproduce {name}", "trains the published winner again")
     elif view.state == "unreadable":
         # The study's error says what to do.
         return
@@ -35,7 +35,7 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
         # A study without a readable configuration cannot be resumed.
         with suppress(HpoError):
             folder.config()
-            yield NextStep(f"hpo resume {name}", "replaces a damaged record by its backup, if the backup is intact")
+            yield NextStep(f"hpo resume {name}", "restores a damaged record from its backup, if the backup is intact")
     else:
         yield from _idle_steps(view, run, folder)
 
@@ -43,11 +43,11 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
 def _idle_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> Iterator[NextStep]:
     name = view.reference
     if view.state == "open":
-        yield NextStep(f"hpo ask {name}", "asks for its next trial")
+        yield NextStep(f"hpo ask {name}", "asks for the next trial")
         yield NextStep(f"hpo ask {name} --open", "lists the trials without a result")
     if view.state in ("interrupted", "failed"):
         fault = ", once the fault is fixed" if view.state == "failed" else ""
-        yield NextStep(folder.go_on, f"goes on with it{fault}")
+        yield NextStep(folder.go_on, f"continues the study{fault}")
     if view.state == "ended" and run is not None:
         if waiting := view.untried_text:
             yield NextStep(
@@ -59,14 +59,14 @@ def _idle_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> I
         if view.best is not None and not view.test and (step := test_command(folder, run.parts)) is not None:
             yield NextStep(*step)
         if run.config.track.name == "mlflow":
-            yield NextStep("hpo ui", "shows it in MLflow")
+            yield NextStep("hpo ui", "shows the study in MLflow")
         if not _has_tried_all(view, run):
             section = run.config.study
             command = resume_command(name, section.trials, view.done, section, view.ended_by)
             change = "without its target" if view.ended_by == "target" else "with a larger budget"
             yield NextStep(command, f"goes on {change}")
     page = folder.path / "report.html"
-    effect = f"writes {short_path(page)} again" if page.exists() else "writes its report on the trials so far"
+    effect = f"writes {short_path(page)} again" if page.exists() else "writes a report on the trials so far"
     yield NextStep(f"hpo report {name}", effect)
 
 

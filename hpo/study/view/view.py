@@ -31,7 +31,7 @@ class TrialView:
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
         standard_deviation: the standard deviation of the score over these trainings; `null` for fewer than two.
-        expected: the expected score in a new training (`ExpectedScore`); `null` unless the trial won an ended study.
+        expected: the expected score in a new training (`ExpectedScore`); `null` except for an ended study's winner.
         expected_texts: `value`, `low` and `high` of `expected` as text.
         amount: the planned amount of training; `null` = a full training.
         reached: the amount that all trainings of the trial have reported; `null` if a training has reported nothing.
@@ -89,7 +89,7 @@ class TrialView:
     @property
     def _interval(self) -> str:
         assert self.expected is not None
-        noise = "; the noise is that of all complete trials" if self.expected.of_all else ""
+        noise = "; noise estimated from all complete trials" if self.expected.of_all else ""
         return f"95 % {self.expected_texts['low']} to {self.expected_texts['high']}{noise}"
 
     def _validation_text(self, texts: Mapping[str, str]) -> str:
@@ -331,9 +331,9 @@ class StudyView:
 
     @property
     def untried_text(self) -> str:
-        """The numbers of added points and retries that have not begun, as text; empty if there are none.
+        """The numbers of added points and of retries that have not begun, as text; empty if there are none.
 
-        In the text `2 added points and 1 failed trial again`, the word `again` means a retry of the failed trial.
+        In `2 added points and 1 failed trial again`, `1 failed trial again` is a retry.
         """
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")

@@ -83,7 +83,7 @@ class Sample:
         return Estimate(value, low, high, self.size, "percentile bootstrap over the examples")
 
     def _of_counts(self, scored: Scored, name: str, num_models: int) -> Callable[[Numbers], Numbers] | str:
-        """Return the function that `bootstrap_interval` needs for a model's metric, or why there is none."""
+        """Return a model's metric as a function for `bootstrap_interval`, or the reason why this is not possible."""
         if self.is_grouped:
             return "the examples are in groups, so they are not independent"
         if name not in scored.by_example:
@@ -105,7 +105,7 @@ class Sample:
         except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores
             return f"its function in score_of_sums failed: {first_line(error)}"
         if not math.isclose(whole, given, rel_tol=_ROUNDING, abs_tol=1e-9):
-            return f"the metric must be what its scores_by_example give, {whole:.6g}"
+            return f"the metric must equal the value from its scores_by_example, {whole:.6g}"
         return lambda counts: score(counts @ rows)
 
 

@@ -20,9 +20,8 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
     """Return whether the study needs the winner's model, but does not have it.
 
-    `run_test` scores saved models. If the objective has `run_test` and the data are split, return True if the model is
-    missing, was changed, or is not noted in the record. Otherwise, return True if trainings have written models, but
-    the record has no note of the winner's model.
+    If the objective has `run_test` and the data are split, the study needs an unchanged model and a note in the record.
+    Any other study needs only the note, and only if trainings have written models.
     """
     if run.winner is None or run.model is not None:
         return False

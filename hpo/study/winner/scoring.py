@@ -145,7 +145,7 @@ def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> d
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return the estimates as dicts; those without an interval only for the metrics in `names`."""
+    """Return, as dicts, the estimates with an interval and all estimates of the metrics in `names`."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
@@ -156,11 +156,11 @@ def _describe_member(study: PreparedStudy, trial: Trial, scored: Mapping[str, An
 
 
 def _no_test_part(objective: Objective) -> str:
-    advice = "write one in that module"
+    advice = "write this function in the objective's module"
     if objective.pickled is not None:
         advice = "write `@hpo.objective(describe_data=...)` above it"
     hint = "" if objective.revision is not None else f"; {advice}, and start another study"
-    return f"test: {objective.owner} has no describe_data, so there is no split and no test split{hint}"
+    return f"test: {objective.owner} has no describe_data, so there is no test split{hint}"
 
 
 def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> str:
@@ -184,7 +184,7 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
     elif run.winner is None:
         why = why_none(run.history, study.goal)
     elif lacks_model(study, run):
-        why = f"the winner's model is missing or was replaced; {advice}"
+        why = f"the winner's model is missing or was changed; {advice}"
     else:
         return run.winner
     raise StudyError(f"test: {why}")

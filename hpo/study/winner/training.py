@@ -1,8 +1,8 @@
 """Trains the best trials of a search to the end, so that the winner is fully trained; trains the finalists again.
 
-The best trials continue from their states (without a state, from the start), with their seeds. These trainings do not
-belong to the search. If the search continues with a larger budget, it proposes the same trials as if these trainings
-had not run. The outcomes are kept, so none of these trainings has to run again after the continued search.
+The best trials keep their seeds. They continue from their states or, without a state, begin anew. These trainings are
+not part of the search: with a larger budget, the search proposes the same trials as without them. The record keeps
+their outcomes, so none of them runs again after the continued search.
 """
 
 import logging

@@ -299,7 +299,7 @@ def test_how_a_study_that_does_not_run_ended_is_said_at_once(capsys, lines):
     write_status(folder, read_status(folder).model_copy(update={"state": "running"}))
     code, out, _ = hpo(capsys, "watch", "toy")
     assert (code, out.splitlines()[0]) == (1, "study toy: interrupted")
-    assert "\nnext:   hpo resume toy   goes on with it\n" in out
+    assert "\nnext:   hpo resume toy   continues the study\n" in out
 
 
 def test_a_mirror_is_followed_to_the_end_of_the_search(capsys, monkeypatch, lines):

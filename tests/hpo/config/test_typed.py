@@ -72,7 +72,7 @@ def test_an_objective_is_trained_once(capsys):
 
 
 @pytest.mark.parametrize(("typed", "says"), [
-    (["space.lr=[0.1,0.2]"], "space.lr: nothing reads 'lr'; did you mean 'training.lr'?"),
+    (["space.lr=[0.1,0.2]"], "space.lr: the trainer has no such key; remove it; did you mean 'training.lr'?"),
     (["lr=0.1"], "lr: there is no such key; did you mean 'training.lr'?"),
     (["objective=typed_trainer:train(config, trail)"], "objective: must be package.module:function, given"),
     (["objective=typed_trainer.py:train"], "must name a module, such as typed_trainer:train, not a file"),

@@ -44,7 +44,7 @@ def test_a_share_has_wilsons_interval_and_scores_by_example_that_of_their_mean()
     (Sample(80), MEAN, {}, "returns no `scores_by_example`"),
     (Sample(80), MEAN, {"other": SCORES}, "`shares` of describe_method"),
     *((Sample(80), MEAN, {"score": [*SCORES[1:], *more]}, EACH) for more in ([], ["1"], [float("nan")])),
-    (Sample(80), {"score": 0.5}, {"score": SCORES}, "must be what its scores_by_example give"),
+    (Sample(80), {"score": 0.5}, {"score": SCORES}, "must equal the value from its scores_by_example"),
     (Sample(80), {"score": 1.0}, {"score": [1] * 80}, "there is no spread"),
     (Sample(80), {"score": 1.0}, {"score": [[1, 2, 3]] * 80}, "score_of_sums must have a function"),
     (Sample(80, SHARE), {"score": 90.0}, {}, ""),

@@ -137,7 +137,7 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: extension.choose_trials(None, History(), 0, ()), "best: must be 1 or more, given 0"),
     (lambda: preparation.known_study(str(changed("described.json"))), "toy/described.json: is missing; restore the"),
     (lambda: StudyRun.read(changed("described.json")), "runs/toy/described.json: is missing; restore the file"),
-    (lambda: copy_study(changed("study.db"), "new"), "toy/study.db is missing; `hpo resume toy` replaces the record"),
+    (lambda: copy_study(changed("study.db"), "new"), "toy/study.db is missing; `hpo resume toy` restores the record"),
     (lambda: recorded.read_files(changed("trials.csv")), "runs/toy/trials.csv: is missing; restore the file, or write"),
     (lambda: recorded.read_files(changed("report.json", {"files": [1]})), "must map names to hashes, given [1]"),
     (lambda: unpack(values={}), "report.json: winner.values is empty, so there is no score to compare with; give"),

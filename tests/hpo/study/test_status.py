@@ -135,7 +135,7 @@ def test_a_study_without_its_record_says_what_to_do(toy):
     toy.trials_path.write_text("number,state,score\nfirst,complete,1\n")
     refuses(StudyError, r"record: runs/toy has no valid record \(.*'first'.*\); restore its files", StudyRun.read, toy)
     toy.trials_path.unlink()
-    refuses(StudyError, r"study\.db is missing; `hpo resume toy` replaces the record by its backup", StudyRun.read, toy)
+    refuses(StudyError, r"study\.db is missing; `hpo resume toy` restores the record from", StudyRun.read, toy)
 
 
 def test_it_is_shown_listed_and_followed(capsys, monkeypatch):

@@ -145,7 +145,7 @@ def test_a_figure_that_nobody_sees_is_not_drawn_and_a_study_that_goes_on_is_foll
     with watch.viewed():
         assert {"state", "workers"} <= follow(True).keys()
     with folder.lock(), watch.viewed():
-        assert "goes on with it" not in follow(False)["state"]["html"]
+        assert "continues the study" not in follow(False)["state"]["html"]
     pages.close()
 
 
