@@ -147,7 +147,7 @@ def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
 
     plain, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
     command = resume_command(name, new, status.done, folder.config().study, status.ended_by)
-    return f"`{command}` continues" if command == plain else f"its budget is used up: `{command}` continues"
+    return f"`{command}` continues" if command == plain else f"its search has ended: `{command}` continues"
 
 
 def _refuse_past_search(folder: StudyFolder, participle: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hpo.config.keys import own_part, replaced
 from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
-from hpo.study.basis.configurations import SHOWN, changed_config, first_of, moved_sources, sources_of
+from hpo.study.basis.configurations import changed_config, first_of, moved_sources, sources_of
 from hpo.study.basis.source_code import Code, changed_names
 from hpo.trials.trial import Trial
 from hpo.workers.objective.path import ObjectivePath
@@ -124,11 +124,11 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
-    decisive = [key for key in changed_config(before.config, now.config) if key.partition(".")[0] in _DECISIVE]
-    if decisive:
+    changed = changed_config(before.config, now.config)
+    if decisive := [change for key, change in changed.items() if key.partition(".")[0] in _DECISIVE]:
         raise StudyError(
-            f"study '{name}': {', '.join(decisive[:SHOWN])} cannot change after the study's start "
-            f"({first_of(changes)}); undo the change, or choose another study.name"
+            f"study '{name}': {first_of(decisive)}; this cannot change after the study's start: undo the change, or "
+            f"choose another study.name"
         )
     if changes and not are_allowed:
         anyway = f"`hpo resume {name} --allow-changes`"

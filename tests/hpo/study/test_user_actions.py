@@ -135,7 +135,7 @@ def test_an_ended_study_takes_points_and_old_requests_have_no_effect(tmp_path):
     folder = StudyFolder(tmp_path / "study")
     run(folder.path)
     study = Study(folder)
-    assert f"study.trials={FEW + 1}" in study.add(POINT).says, "its budget is used up, so it needs a larger one"
+    assert f"study.trials={FEW + 1}" in study.add(POINT).says, "its search has ended, so it needs a larger budget"
     refuses(StudyError, "already added", study.add, POINT)
     refuses(StudyError, "not running, so there is nothing to stop", study.stop)
     refuses(StudyError, "has ended, so the request had no effect", request, folder, "stop", {})
