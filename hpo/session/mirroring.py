@@ -36,7 +36,7 @@ class Mirroring(Observer):
         self._has_warned = False
 
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """After an outcome, begin a copy if none is running and the last began at least `seconds_between` seconds ago."""
+        """After an outcome, begin a copy if none is running and none began in the last `seconds_between` seconds."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self.seconds_between:
             self._last = time.monotonic()

@@ -31,8 +31,8 @@ class DiskStore:
         status = self._root.lstat()
         if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise MachineError(
-                f"{self._root}: must be a folder (not a link) that this user owns and no other user can access; "
-                f"delete it, and hpo creates it again"
+                f"{self._root}: must be a folder of this user, not a link, with access for only this user; delete it, "
+                f"and hpo creates it again"
             )
         self._folder = self._root / search
         # Without this lock, this worker might delete a folder that another worker is about to use.
