@@ -37,7 +37,7 @@ class Steering:
         self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
-        """Add a point to try next, and return a message. If the point's last trial failed, that trial is retried.
+        """Add a point to try next; return a text about it. If the point's last trial failed, that trial is retried.
 
         Raise HpoError if the point is invalid, or if it is already in the study and needs no retry.
         """
@@ -46,7 +46,7 @@ class Steering:
         return added_text(add)
 
     def retry(self, number: int | None = None) -> str:
-        """Retry the failed trial of this number, or every failed trial for None, and return a message.
+        """Retry the failed trial `number`; None = retry every failed trial. Return a text about the retries.
 
         Raise StudyError if there is nothing to retry: the trial does not exist, did not fail, or was already retried.
         """
@@ -88,8 +88,8 @@ class Callbacks:
                 if place not in self._faulty:
                     self._faulty.add(place)
                     _log.warning(
-                        "the callback %s raised %s at trial %d: %s; the search goes on, and its later errors are not "
-                        "logged",
+                        "the callback %s raised %s at trial %d: %s; the search goes on, and later errors of this "
+                        "callback are not logged",
                         *(getattr(callback, "__name__", repr(callback)), type(error).__name__),
                         *(trial.number, first_line(error)),
                     )

@@ -36,7 +36,7 @@ class Mirroring(Observer):
         self._has_warned = False
 
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """After an outcome, begin a copy, unless a copy is running or began less than `seconds_between` seconds ago."""
+        """After an outcome, begin a copy if none is running and none began in the last `seconds_between` seconds."""
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self.seconds_between:
             self._last = time.monotonic()
@@ -81,9 +81,9 @@ def copy_test_evaluation(config: StudyConfig, folder: StudyFolder, study_id: str
 def refuse_bad_urls(config: StudyConfig, folder: StudyFolder, study_id: str | None) -> None:
     """Raise HpoError if the study cannot use the URL in `study.artifacts` or in `study.mirror`.
 
-    The URL of a new study's artifacts must have no states or models. The URL of the mirror must have no copy of another
-    study, and no copy that another folder wrote. A mirror that cannot be reached is not an error. `study_id` is None
-    for a new study.
+    The store at `study.artifacts` must have no states or models if the study is new. The mirror must have no copy of
+    another study, and no copy of this study from another folder. An unreachable mirror is not an error. `study_id` is
+    None for a new study.
     """
     if config.study.artifacts is not None:
         Place(config.study.artifacts, "study.artifacts")

@@ -139,8 +139,8 @@ class OutsideSession:
         name, metrics = self.study.reference, " ".join(f"{name}=VALUE" for name in self.study.goal.names)
         return StudyError(
             f"study: only the thread that opened '{name}', in process {self._owner[0]}, can ask for trials and tell "
-            f"results; pass `trial.config` to other threads and processes, and return their results to this thread; "
-            f"or close the session, and use `hpo ask {name}` and `hpo tell {name} TRIAL {metrics}` in each process"
+            f"results. Pass `trial.config` to other threads and processes, and return their results to that thread. "
+            f"Or close the session, and use `hpo ask {name}` and `hpo tell {name} TRIAL {metrics}` in each process."
         )
 
     def _conclude(self, status_writer: StatusWriter) -> None:
@@ -181,7 +181,7 @@ def set_up(study: PreparedStudy) -> str:
     name, metrics = study.reference, " ".join(f"{name}=VALUE" for name in study.goal.names)
     return (
         f"study {study.config.study.name}: another program trains its trials; use `hpo ask {name}`, then `hpo tell "
-        f"{name} TRIAL {metrics}`; from Python hpo.open(name={study.config.study.name!r})"
+        f"{name} TRIAL {metrics}`; in Python, use hpo.open(name={study.config.study.name!r})"
     )
 
 

@@ -76,7 +76,7 @@ class _Output(io.FileIO):
 
 
 def named_output(stream: TextIO) -> TextIO:
-    """Return a copy of an output stream; the write errors of the copy have the file name `standard output`.
+    """Return a copy of an output stream. If writing to the copy fails, the error names the file `standard output`.
 
     Return the stream itself if the stream has no file, as in a notebook.
     """
@@ -94,12 +94,12 @@ def named_output(stream: TextIO) -> TextIO:
 
 @contextmanager
 def interrupted_in_one_line() -> Iterator[None]:
-    """Turn a KeyboardInterrupt into another KeyboardInterrupt, whose one line says what is saved and how to continue.
+    """Replace a KeyboardInterrupt with one whose message is a single line: what is saved, and how to continue.
 
-    A script that does not catch the new KeyboardInterrupt prints this line instead of a traceback. The class is
-    KeyboardInterrupt itself, because Python exits with code 130 only for this class, and not for a subclass. The line
-    comes from the attribute `says`, which an interrupted search sets. A KeyboardInterrupt that already has a message
-    (arguments, and no `says`) is raised unchanged.
+    If a script does not catch it, Python prints this line instead of a traceback. The line comes from the attribute
+    `says`, which an interrupted search sets. A KeyboardInterrupt with arguments and without `says` is raised unchanged,
+    because it already has a message. The class stays KeyboardInterrupt, because Python exits with code 130 only for
+    this class, and not for a subclass.
     """
     try:
         yield
@@ -108,7 +108,7 @@ def interrupted_in_one_line() -> Iterator[None]:
         if interruption.args and not says:
             raise
         # Outside of a run, such as while libraries are loaded, `says` is empty.
-        in_one_line = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0] or 'stopped'}; the same call goes on")
+        in_one_line = KeyboardInterrupt(f"{says.strip().partition(chr(10))[0] or 'stopped'}; repeat the call to go on")
         before = sys.excepthook
 
         def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

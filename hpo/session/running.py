@@ -54,7 +54,7 @@ class Searched:
 def run_shown(study: PreparedStudy, progress: How) -> Searched:
     """Run a prepared study to its budget. `progress` chooses the display; see `display_of`.
 
-    If another program trains the study, only create or continue the study, and print the next commands unless
+    If another program trains the study, only create or continue the study. Print the next commands, except if
     `progress` is False. Raise the errors of `run_to_the_end`.
     """
     display, name, folder = display_of(progress), study.config.study.name, study.folder.path

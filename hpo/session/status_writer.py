@@ -43,7 +43,7 @@ class StatusWriter(Progress):
     """
 
     seconds_between = 2.0
-    """The shortest time between two writes; the first write is immediate."""
+    """The least number of seconds between two writes; the first write is immediate."""
 
     def __init__(self, study: PreparedStudy, record: Record, host: Host | None = None) -> None:
         super().__init__(study, record.judged_by(study.goal).history(), seconds_spent(record))

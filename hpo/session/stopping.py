@@ -45,14 +45,13 @@ class Stopped(Interruption):
 class Stopping:
     """Handles signals while a study runs.
 
-    The first signal raises Stopped only where nothing can be lost: at the next `check`, and while an objective runs in
-    this process (`raising`). In other places an exception could leave an import or a transaction half done. The process
-    ends at once after a second signal. The process also ends some seconds after the first signal, even while Python is
-    busy in C code.
+    After the first signal, the next `check` raises Stopped. While an objective runs in this process (`raising`), the
+    signal itself raises Stopped, except if the objective handles or ignores signals. Elsewhere the signal raises
+    nothing, because an exception could leave an import or a transaction half done.
 
-    In the process of another program, such as a notebook, the second signal raises Stopped anywhere, and nothing ends
-    the process. If an objective handles or ignores signals itself, the first signal does not raise Stopped while the
-    objective runs.
+    A process of the command `hpo` ends at once after a second signal. It also ends some seconds after the first signal,
+    even while Python is busy in C code. The process of another program, such as a notebook, is never ended. In such a
+    process, the second signal raises Stopped anywhere.
 
     Attributes:
         number: the first signal that this class handled; None = no signal yet.
@@ -108,7 +107,7 @@ class Stopping:
             signal.signal(number, self._on_signal)
 
     def begin(self, last_words: Callable[[], str], runs_here: bool) -> None:
-        """Set `last_words`, which returns the message for a stop. Allow time to save work after the first signal.
+        """Set `last_words`, which returns the message for a stop. From now on, a first signal leaves time to save work.
 
         Raise Stopped if there was a signal already. `runs_here` says whether trainings run in this process.
         """
@@ -222,11 +221,11 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return reports, after at most half a second if tasks run in other processes.
+        """Return reports. If tasks run in other processes, wait at most half a second.
 
         After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, the first call
-        after the signal ends the tasks, and returns their last outcomes. The next call raises Stopped. If there are no
-        last outcomes, the first call itself raises Stopped.
+        after the signal ends the tasks, and returns their last outcomes. Every later call raises Stopped, and so does
+        the first call if there are no outcomes.
         """
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.

@@ -22,7 +22,7 @@ class UserRequests:
     """
 
     seconds_between = 1.0
-    """The time between two calls while the search runs."""
+    """The seconds between two calls of this object while the search runs."""
 
     def __init__(self, study: PreparedStudy, record: Record) -> None:
         self.study = study
@@ -58,7 +58,7 @@ class UserRequests:
         if verb == "raise":
             budget = Raise(given.get("trials"), given.get("minutes"))
             self.study = replace(self.study, config=_raise_budget(self.study.config, budget))
-            return [budget], f"the search goes on; {self.study.done(self._record.history())} are done"
+            return [budget], f"the budget is raised; {self.study.done(self._record.history())} are done"
         number = given.get("trial")
         if number is None:
             return [Stop()], "no further trial begins, and the search ends when the running trials have ended"
@@ -73,7 +73,7 @@ class UserRequests:
 
 
 def _raise_budget(config: StudyConfig, budget: Raise) -> StudyConfig:
-    """Return the configuration with a larger budget. Raise StudyError for a lower limit, or if there was no limit."""
+    """Return the configuration with the new budget. Raise StudyError if the old budget is larger or unlimited."""
     given = {name: value for name, value in vars(budget).items() if value is not None}
     for name, value in given.items():
         before = getattr(config.study, name)

@@ -124,7 +124,7 @@ def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figur
     monkeypatch.setattr(memory_guard, "held_by_task_processes", ours)
     (last,) = messages(Child(str(REPOSITORY)), "sleeps")
     assert last["died"]["signal"] == signal.SIGKILL
-    assert "when 1.0 of 64.0 GiB were free" in last["died"]["memory"]
+    assert ", and 1.0 of 64.0 GiB were free" in last["died"]["memory"]
 
 
 def test_a_process_that_is_not_the_largest_is_spared(monkeypatch):

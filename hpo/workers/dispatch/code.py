@@ -72,9 +72,9 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    If the objective is in the working directory, the code consists of the objective's package, or of its module if it
-    is in no package, and of all files in the working directory that these import. For a pickled function, the code
-    consists of the modules that the function uses. Package data is included if the packages declare it.
+    The code of an objective in the working directory is its package or, without a package, its module. The code of a
+    pickled function is the modules that the function uses. The code includes all files that these import from the
+    working directory, and the package data that the packages declare.
 
     Args:
         objective: the objective.
@@ -173,7 +173,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether a file's real path is in the file's package or, without a package, in the working directory."""
+    """Return whether a file's real path is in the file's package, or in the working directory if it has no package."""
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 
@@ -183,10 +183,10 @@ def _count(things: Collection[object], noun: str) -> str:
 
 
 def describe(package: str | None) -> dict[str, str]:
-    """Return, by name, the versions of Python, torch, NumPy, the toolkit and `package` on this machine.
+    """Return the versions of Python, torch, NumPy, the toolkit and `package` on this machine, by name.
 
-    The version is `none` for software that is not installed. A hash of the code is part of the toolkit's version, and
-    is the whole version of `package`.
+    The version is `none` for software that is not installed. The toolkit's version includes a hash of its code. The
+    version of `package` is only such a hash.
     """
     versions = {"Python": PYTHON}
     for library in _LIBRARIES:

@@ -143,7 +143,7 @@ class Dispatcher(Protocol):
         """Ask running trainings to save their states and end within `seconds`. Start no further task.
 
         Return the outcomes of the trainings that finish within this time. If the objective saves a state on SIGTERM,
-        any other training continues from that state when it is submitted again.
+        an unfinished training continues from this state when it is submitted again.
         """
 
     def close(self) -> None:
@@ -155,8 +155,7 @@ def outcomes(
 ) -> Iterator[tuple[Task, Outcome]]:
     """Run tasks in all slots at the same time. Yield each task with its outcome as soon as the task has finished.
 
-    No rule stops these tasks early. So if the objective ends a task early (Optuna's `TrialPruned`), the outcome is a
-    failure.
+    If the objective ends a task early (Optuna's `TrialPruned`), the outcome is a failure.
 
     Args:
         dispatcher: runs the tasks.

@@ -59,10 +59,9 @@ class LocalDispatcher:
         return (report_of(task, message),)
 
     def drop(self, task: Task) -> int:
-        """End a task, which is running or in the queue.
+        """End a task. Return 0 if the task was in the queue.
 
-        Return the id of this process if the task was running, because this process is the worker. Return 0 if the task
-        was in the queue.
+        If the task was running, return the id of this process, because this process is the worker.
         """
         if self._running is not None and self._running[0] is task:
             # When the last reference is gone, Python closes the task's generator.

@@ -77,9 +77,8 @@ def announce_use(use: Use) -> Iterator[None]:
 def other_searches() -> list[OtherSearch]:
     """Return the other searches that share cores with this process, in the order in which they started.
 
-    Each search creates a file that names its process. The function ignores a file unless the same user owns the file
-    and the process. So no user can create a file for another user's process. If a search of this user was killed, the
-    function deletes the file of the search.
+    Each search creates a file that names its process. Ignore a file whose owner does not own the process, so that no
+    user can fake the file of another user's process. If a search of this user was killed, delete its file.
     """
     import psutil  # Import it here: that takes 30 ms, and `hpo list` imports this module too.
 

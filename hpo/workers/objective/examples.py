@@ -61,11 +61,11 @@ class Examples:
 
     @property
     def compared_by(self) -> str:
-        """A text that names the properties of the examples from which `fingerprint` is computed."""
+        """A text that says which properties of the examples `fingerprint` hashes."""
         if self.digests is not None:
             return "the digests of its examples"
         labels = "numbers" if self.labels is None else "numbers and labels"
-        return f"the {labels} of its examples, because they have no digests: other data may have the same"
+        return f"the {labels} of its examples, because they have no digests; other data may have the same {labels}"
 
     def fingerprint(self, indices: Sequence[int]) -> str:
         """Return a SHA-256 of the digests of these examples; the order of the digests does not matter.

@@ -78,7 +78,7 @@ class GivenData:
 
     @classmethod
     def read_head(cls, head: Mapping[str, Any], folder: Path) -> "GivenData":
-        """Create a `GivenData` from `head`, the result of the method `head`, and from the folder of the rows.
+        """Create a `GivenData` from a dict that the method `head` returned, and from the folder with the rows.
 
         Raises:
             TypeError: a field is unknown or missing.
@@ -101,7 +101,7 @@ class GivenData:
     def examples(self) -> Examples:
         """Return the examples to split. A DataFrame's index does not affect the hashes of its rows."""
         if not self.has_rows:
-            note = "data: the function reads its data itself, by the numbers of examples, so it can read the test split"
+            note = "data: the function reads the examples itself, so trainings can also read the test split"
             return Examples(self.size, name="examples by number", notes=[note])
         return Examples(self.size, labels=self._labels(), digests=self._digests, name=f"rows of a {self.kind}")
 
@@ -114,7 +114,7 @@ class GivenData:
     def optional_functions(self) -> dict[str, Callable[..., Any]]:
         """Return the optional functions of an objective with this data, by name.
 
-        These are `describe_data` and, unless the data is a number, `prepare_data`.
+        These are `describe_data` and, if the data has rows, `prepare_data`.
         """
 
         def describe_data(_config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -171,7 +171,7 @@ class GivenData:
         return [hashlib.sha256(row).hexdigest() for row in rows]
 
     def _labels(self) -> list[Any] | None:
-        """Return the class of each row; None = splits ignore classes. ConfigError if `stratify_by` does not fit."""
+        """Return the class of each row; None = no classes. Raise ConfigError if `stratify_by` does not fit the data."""
         name = self.stratify_by
         if name is None:
             return None

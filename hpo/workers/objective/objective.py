@@ -46,8 +46,8 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
 
     Args:
         function: the plain function, if `@hpo.objective` is written without parentheses; it is returned unchanged.
-        functions: the optional functions by name, such as `run_test`, `describe_data`, `describe_cost` and `predict`;
-            or `continues=True` for a function that continues from `trial.resume_dir`. See
+        functions: the optional functions by name, such as `run_test`, `describe_data`, `describe_cost` and `predict`.
+            Also constants, such as `continues=True` for a function that continues from `trial.resume_dir`. See
             `hpo.workers.objective.objective.Objective`.
 
     Raises:
@@ -141,7 +141,7 @@ class SearchDescription:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Self:
-        """Build a description from what `describe_search` returned.
+        """Build a description from the result of `describe_search`.
 
         Raises:
             TypeError, ValueError, AttributeError: a key or a type is wrong.
@@ -179,18 +179,17 @@ class Objective:
             `vocabulary`, `checkpoint` (which model is scored) and `determinism` are texts. `metrics` maps the name of
             each metric to its definition. `bounds` maps a metric to its least and greatest value, such as [0, 1] or
             [0, None]. `shares` lists the metrics that are shares of independent examples, such as accuracy.
-            `counted_in` is needed if settings change the unit of a metric. It maps the metric to a dict: `unit`, such
-            as "tokens"; `depends_on`, the values of these settings by dotted key, such as `{"data.min_count": 2}`; and
-            optionally `alike`, which maps each of these settings to all values that give the same unit. A study may not
-            search a setting that changes the unit of its metric, because its trials cannot be compared. Comparisons,
-            imports and extensions of studies with different units are refused too.
+            `counted_in` is needed if settings change the unit of a metric. It maps the metric to a dict such as
+            `{"unit": "tokens", "depends_on": {"data.min_count": 2}}`. `depends_on` has the current values of these
+            settings. The dict may also have `alike`: for each setting, a list of values that all give the same unit. A
+            study may not search a setting that changes the unit of its metric, because its trials cannot be compared.
+            Comparisons, imports and extensions of studies with different units are refused too.
         prepare_data: `(config, indices, data_dir) -> None`; creates the folder, and writes only the examples with
             these indices into it. Workers read these examples by position, and cannot read the other examples.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. The
             result may have `scores_by_example`, which maps a metric to one entry per example, in the order of
-            `task["test"]`. If an entry is a number, the metric must be the mean of the numbers. If it is a pair of
-            numbers, the metric must be the sum of the first ones, divided by the sum of the second ones. If it is a
-            longer row of numbers, the result must also have `score_of_sums`, which maps the metric to a function. The
+            `task["test"]`. For numbers x, the metric must be mean(x). For pairs (a, b), it must be sum(a) / sum(b). For
+            longer rows of numbers, the result must also have `score_of_sums`, which maps the metric to a function. The
             function takes an array (samples, numbers) of summed rows, and returns the metric of each sample. The
             entries give the confidence interval of the metric, and are not stored. A text in place of the entries says
             why there is no interval.
@@ -205,12 +204,12 @@ class Objective:
         describe_search: `(config) -> dict` with the fields of `SearchDescription`.
         describe_defaults: `(config, keys) -> dict` with default values by dotted key, for an objective that reads its
             defaults from a file. A search of `keys` adds these values to the configuration.
-        describe_cost: `(config) -> number` above 0: the cost of one unit of training, relative to any fixed amount of
-            work, and equal for equal configurations. A unit is the training between two steps of the learning curve;
-            without a curve, the whole training. With `describe_cost`, a step may have `units`: the number of units done
-            so far, which must rise by at least 1 per step. The dict that `run_fold` returns may have the total number
-            in `units`. Without `describe_cost` every unit costs 1. `describe_cost` may raise the errors that `check`
-            raises, because a trial with such a configuration fails anyway.
+        describe_cost: `(config) -> number` above 0: the cost of one unit of training, in a measure that is the same for
+            all configurations, such as operations. Equal configurations must have equal costs. A unit is the training
+            between two steps of the learning curve; without a curve, the whole training. With `describe_cost`, a step
+            may have `units`: the number of units done so far, which must rise by at least 1 per step. The dict that
+            `run_fold` returns may have the total number in `units`. Without `describe_cost` every unit costs 1.
+            `describe_cost` may raise the same errors as `check`, because such a trial fails anyway.
         describe_length: `(config) -> number or None`: the length of the longest possible training of this
             configuration, counted as in the training's reports, such as in epochs; None = unlimited. If the strategy
             trains in amounts, the length must be at least the largest amount.
@@ -229,7 +228,7 @@ class Objective:
             module), such as the number of epochs. `hpo extend` then continues from states.
         code_keys: keys of the configuration whose values are code, such as a command line (`CODE_KEYS` in the module).
             The user sees these values before a study of another person runs. Only the toolkit's own objectives need
-            code keys. Any other objective of another person must be confirmed by the user anyway.
+            code keys, because the user must confirm all other objectives of another person anyway.
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script. Paths are relative to the working directory. Only the toolkit's own objectives need this function.
         pickled: the pickled function; None = the function is imported from a module.

@@ -180,8 +180,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    If the working directory has changed, a relative entry of `sys.path` no longer names the same folder. So if
-    `sys.path` has a relative entry, the returned list also has the folders of all imported modules, except `folder`.
+    If `sys.path` has relative entries, also return the folders of all imported modules, except `folder`. After a change
+    of the working directory, relative entries name other folders.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]
@@ -215,7 +215,7 @@ def put_first(folder: str) -> None:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """Return the command to run a module in a new Python without the working directory on `sys.path`.
+    """Return the command that runs a module in a new Python process, whose `sys.path` lacks the working directory.
 
     Other Python programs that the module starts may still have the working directory on `sys.path`.
     """

@@ -45,7 +45,7 @@ class PickledFunction:
         """Pickle a function. Raise ConfigError if it uses an object that cannot be sent to a worker."""
         parts = parts_of(function, name)
         if culprits := unsendable(parts):
-            why = f"it uses {culprits}; create this inside the function"
+            why = f"it uses {culprits}; create such objects inside the function"
             raise ConfigError(f"objective: '{name}' cannot be sent to workers: {why}")
         try:
             data = dumps(function)
@@ -74,7 +74,7 @@ class PickledFunction:
         return json.dumps(head).encode() + b"\n" + self.data
 
     def load(self) -> Callable[..., Any]:
-        """Unpickle the function. Raise ConfigError if it cannot be loaded, for example by another Python version."""
+        """Unpickle the function. Raise ConfigError if this fails, such as for the pickle of another Python version."""
         if self.python != PYTHON:
             raise ConfigError(
                 f"objective: '{self.name}' was pickled by Python {self.python} and must be loaded by the same version, "
@@ -126,7 +126,7 @@ def parts_of(function: Callable[..., Any], name: str) -> Parts:
 def digest_of(parts: Parts) -> str:
     """Return a hash of the names, code and values of a function's parts, as `parts_of` returns them.
 
-    Comments do not change the hash. Docstrings do not change it either, unless the source of the code cannot be read.
+    Comments do not change the hash. Docstrings change it only if the source of the code cannot be read.
     """
     return digest("\n".join(f"{name} {_text(value)}" for name, value in parts))
 
@@ -227,7 +227,7 @@ def _counts(key: str, value: Any) -> bool:
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a value, or its class, is from the script or notebook, or is a partial or a bound method."""
+    """Return whether a value is a partial, a bound method, or a function, class or object of the script or notebook."""
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
@@ -236,7 +236,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a list of the function, or of the class's methods; empty if `value` is not from the script or notebook."""
+    """Return `[value]` for a function, and the methods for a class, of the script or notebook; else an empty list."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):

@@ -81,8 +81,8 @@ class RunningTrial:
         `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. If there is a step but no
         epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has. Reports
         without an epoch are numbered from `trained` + 1; `trained` is the amount that is already done. If the first
-        epoch is 0, the last epoch of a full training is the amount minus 1. `more=False` says that this is the last
-        report, so that other trainings need not wait for more.
+        epoch is 0, the last epoch of a full training is the amount minus 1. `more=False` says that this report is the
+        last, so that other trainings need not wait for another.
 
         Raises:
             TrainingStopped: the search stops the training.
@@ -248,11 +248,11 @@ class SuggestingTrial(RunningTrial):
     def set_user_attr(self, key: str, value: Any) -> None:
         """Store a number as a further result of the trial, or a text as a note. Warn about any other value.
 
-        Numbers are stored only if the objective function returns a number or a dict. Warn about a name that has a
-        meaning of its own among the results, such as `seconds`.
+        Numbers are stored only if the objective function returns a number or a dict. If `key` is `seconds`, `units` or
+        the study's metric, warn and store nothing.
         """
         if key in (self._metric, "seconds", "units"):
-            self.warn(f"set_user_attr: '{key}' is ignored, because results have another value of this name; rename it")
+            self.warn(f"set_user_attr: '{key}' is ignored, because hpo uses this name itself; give another name")
             return
         self.user_attrs[key] = value
         if isinstance(value, str):
@@ -261,9 +261,9 @@ class SuggestingTrial(RunningTrial):
             self.warn(f"set_user_attr: '{key}' is ignored, because its value is neither a finite number nor a text")
 
     def results(self, returned: Any) -> Any:
-        """Return the function's result with the numbers that `set_user_attr` has set: all in one dict.
+        """Return a dict with the function's result and the numbers from `set_user_attr`.
 
-        Warn if the result is neither a number nor a dict, because then these numbers have no place.
+        If the result is neither a number nor a dict, warn, and return it without these numbers.
         """
         numbers = reported_values.numbers(self.user_attrs)
         if not numbers:
@@ -272,7 +272,7 @@ class SuggestingTrial(RunningTrial):
             return {**numbers, **returned}
         if reported_values.number(returned) is not None:
             return {**numbers, self._metric: returned}
-        self.warn(f"set_user_attr: {', '.join(numbers)} is ignored; to store it, return a dict of all metrics by name")
+        self.warn(f"set_user_attr: not stored: {', '.join(numbers)}; instead return a dict of all metrics by name")
         return returned
 
     def _within(self, name: str, low: float, high: float) -> Any:

@@ -36,7 +36,7 @@ def files_with_imports(module: str) -> dict[str, Path]:
 
 
 def _place_of(module: str) -> Path:
-    """Return the file of an imported module; for another module, its file in the working directory."""
+    """Return a module's file; if the module is not imported yet, its path in the working directory."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is not None:
         return Path(file)
@@ -68,7 +68,7 @@ def _with_imports(files: Iterable[Path], root: Path) -> set[Path]:
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
-    """Return the paths below `root` that a file may import, without suffix; empty if the file cannot be parsed."""
+    """Return the paths below `root`, without `.py`, that a file may import; empty if the file cannot be parsed."""
     places: set[Path] = set()
     for level, name in _imports(path.read_bytes()):
         base = path.parents[level - 1] if 0 < level <= len(path.parents) else root
@@ -148,7 +148,7 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
 # Cache, because a process may compare its imports with several studies, and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=512)
 def _digest_of(source: bytes) -> str:
-    """Return a hash of a file's code without docstrings and comments; if the file is not Python, of the whole file."""
+    """Return a hash of Python code without its docstrings and comments, or of the whole file if it is not Python."""
     tree = parsed(source)
     return digest(hashlib.sha256(source).hexdigest() if tree is None else ast.unparse(without_docstrings(tree)))
 
@@ -182,8 +182,8 @@ class CodeWatch:
         only the files that were imported since the previous call. After a failure, a call checks all files, because a
         failed import may be the cause. Files that are run, and not imported, are checked at each call.
 
-        At the first call, a file counts as changed if it was written after this object was created, because its content
-        at the import is unknown.
+        The first call also raises MachineError for a file that was written after this object was created, because the
+        content that was imported is unknown.
 
         Args:
             has_failed: whether the training has failed.
@@ -192,7 +192,7 @@ class CodeWatch:
             script = Path(self._folder, name)
             # A missing file is a change only if the training failed.
             if _digest_at(script, file_stamp(script)) != digest if script.is_file() else has_failed:
-                raise _changed(name, "; if trainings write this file, start a new study without it")
+                raise _changed(name, "; if trainings write this file, start a new study whose command does not use it")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
             name, digest = self._left[module]

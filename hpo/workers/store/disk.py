@@ -22,7 +22,7 @@ class DiskStore:
         root: the folder that contains all stores; None = a temporary folder that only this user can read.
 
     Raises:
-        MachineError: another user can read the folder of all stores, or owns it, or the folder is a link.
+        MachineError: the folder of all stores is a link, is open to other users, or has another owner.
     """
 
     def __init__(self, search: str, root: Path | None = None) -> None:
@@ -31,8 +31,8 @@ class DiskStore:
         status = self._root.lstat()
         if self._root.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
             raise MachineError(
-                f"{self._root}: must be a folder of this user, not a link, and only this user may have access to the "
-                f"folder; delete it, and hpo creates it again"
+                f"{self._root}: must be a folder of this user, not a link, with access for only this user; delete it, "
+                f"and hpo creates it again"
             )
         self._folder = self._root / search
         # Without this lock, this worker might delete a folder that another worker is about to use.
@@ -45,7 +45,7 @@ class DiskStore:
             self._in_use.enter_context(_locked(self._folder, fcntl.LOCK_SH))
 
     def get(self, digest: str, fetch: Callable[[], Iterable[bytes]]) -> Path:
-        """Return the folder that is stored by this SHA-256; if there is none, unpack the package from `fetch` there."""
+        """Return the stored folder with this SHA-256. If it is missing, first create it from the pieces of `fetch`."""
         folder = self._folder / digest
         with _locked(self._folder / "fetching"):
             if not folder.is_dir():

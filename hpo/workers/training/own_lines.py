@@ -147,7 +147,7 @@ def own_run(given: OwnLines | None, trial: int, secrets: Secrets) -> Iterator[Ow
         stack.enter_context(environment(variables))
         stack.enter_context(_following(variables["MLFLOW_TRACKING_URI"]))
         if before is not None:
-            active = f"MLflow's run {before.info.run_id} is active in this process: the objective logs to that run"
+            active = f"MLflow's run {before.info.run_id} is already active in this process, so the objective logs to it"
             opened = OwnRun(opened.id, opened.warning or active)
         status = "FAILED"
         try:
@@ -176,7 +176,7 @@ def _opened(
     uri = reveal_secrets(given["uri"], values_of(given["uri"], secrets, "track.uri"))
     here, lost = os.uname().nodename, "the objective's own MLflow logs are lost; the training continues"
     if uri.startswith("sqlite") and here != given["host"]:
-        warning = f"track.uri: {uri} is a file on {given['host']}, which {here} cannot reach: {lost}"
+        warning = f"track.uri: {uri} is a file on {given['host']}; {here} cannot reach it, so {lost}"
         return OwnRun(warning=f"{warning}; give the address of a server"), _in_scratch(given, stack), False
     try:
         with environment(_impatient()), _quiet():

@@ -11,7 +11,7 @@ from hpo.workers.training.tasks import Payload
 
 
 class StateIsAhead(Exception):  # noqa: N818 -- not an error: the training starts again
-    """An interrupted attempt may have saved a state before it could report the metrics of this state.
+    """Raised if an interrupted attempt may have saved a state without reporting the metrics of this state.
 
     If the next attempt continued from this state, the report would be missing.
     """
@@ -27,7 +27,7 @@ class Reports:
     An attempt may die after it has saved its state but before it reports. The next attempt continues from the saved
     state, so one report would be missing. So the class raises `StateIsAhead` in the next attempt in two cases:
 
-    - The state may differ from the state at the last report, and the next report comes later than expected, or never.
+    - The state may be newer than the last report, and the next report leaves a gap or does not come.
     - The next report has neither epoch nor step, so it is unknown to which report the state belongs.
 
     If the objective has set `reports_again` (see `Objective`), the class never raises `StateIsAhead`.
@@ -117,8 +117,7 @@ class Reports:
         """End the reports. `has_result` says whether the objective returned a result.
 
         Raises:
-            StateIsAhead: the last report may be missing, because an interrupted attempt may have died between saving
-                its state and reporting.
+            StateIsAhead: the last report may be missing, because an attempt may have died just before this report.
         """
         was_last = bool(self._known_entries) and self._known_entries[-1].more is False
         if self._is_suspect and not self._num_taken and not was_last and (self._known_entries or not has_result):
@@ -127,7 +126,7 @@ class Reports:
             self._journal.end()
 
     def take_known(self) -> Sequence[Entry]:
-        """Return the reports of an interrupted attempt, unless an earlier call has already returned them."""
+        """Return the reports of an interrupted attempt; a later call returns nothing."""
         entries, self._unsent = self._unsent, ()
         return entries
 

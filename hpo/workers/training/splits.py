@@ -52,8 +52,8 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
     If the data has a predefined test split, it is used. Otherwise the test split is a random sample of `test_fraction`
     of all examples. The sample contains no example of a predefined validation split.
 
-    The other examples are divided into `folds` for cross-validation. If `folds` is None, there is one fold if the data
-    has a validation split, else DEFAULT_FOLDS. With one fold, a predefined validation split is used. If none is
+    The other examples are divided into `folds` for cross-validation. None = one fold for data with a predefined
+    validation split, and DEFAULT_FOLDS for other data. With one fold, a predefined validation split is used. If none is
     predefined, the validation split is a random sample of `validation_fraction` of all examples.
 
     Folds are stratified by class, and so are random samples of data without groups. The setting `stratify` can prevent

@@ -22,7 +22,7 @@ from hpo.workers.training.own_lines import own_run
 from hpo.workers.training.reports import Reports, StateIsAhead
 from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
-_OF_A_GROUP = "the scores by example of several processes are not collected"
+_OF_A_GROUP = "scores by example are not collected if a task has several processes"
 
 Steps = Generator[tuple[str, Any], None, Any]
 
@@ -186,7 +186,7 @@ def _trained(
     if left_out := [f"'{name}'" for name in others if str(name) not in texts]:
         yield "warning", f"the objective returned {', '.join(left_out)}, but only finite numbers and texts are stored"
     if "seconds" in numbers and reported_values.seconds(numbers["seconds"]) is None:
-        yield "warning", f"the objective's 'seconds' must be a duration, given {numbers['seconds']}; they are measured"
+        yield "warning", f"the objective's 'seconds' must be a duration, given {numbers['seconds']}; wall time is used"
     yield "result", numbers
 
 
@@ -247,7 +247,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
 
 
 def _known(reports: Reports, units: Units) -> Steps:
-    """Yield the reports of an interrupted attempt, unless an earlier call has already yielded them."""
+    """Yield the reports of an interrupted attempt; a later call yields nothing."""
     for entry in reports.take_known():
         units.repeat(entry)
         yield "point", dict(entry.point)

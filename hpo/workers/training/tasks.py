@@ -235,8 +235,7 @@ class TaskBuilder:
         If `checkpoint_dir` is None, the task trains a model on the development examples, and scores the test split in
         place of a validation split.
 
-        If the search splits the data that the configuration names, other tasks do not get the path of the test split.
-        The configuration of this task always contains the path.
+        The configuration of this task has all paths of data. Other tasks may lack some; see `_without_sources`.
         """
         assert self.plan is not None
         config = self.training.trial_config(trial.point)
@@ -327,7 +326,7 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without the test split's path, or without any path if workers get a copy."""
+        """Return the configuration without `data.test`; if workers get a copy of the data, without all data paths."""
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES

@@ -236,7 +236,7 @@ def _is_pruned(error: BaseException) -> bool:
 
 
 def _refuse_links_out(payload: Payload) -> None:
-    """Delete links out of the stored folders, which lead nowhere on another machine; ValueError if there are any."""
+    """Raise ValueError if links lead out of a stored folder, and delete them: other machines lack their targets."""
     for name in ("resume_dir", "checkpoint_dir", "files_dir") if payload.test is None else ():
         given = getattr(payload, name)
         folder = state_of(given) if given is not None and name == "resume_dir" else given
@@ -261,8 +261,8 @@ def _refuse_many_files(payload: Payload) -> str | None:
         return None
     shutil.rmtree(folder)
     return (
-        f"the files in trial.dir must take at most {most:,} bytes, given {size:,}; all of them were deleted, so raise "
-        f"study.trial_files_bytes"
+        f"the files in trial.dir must take at most {most:,} bytes, given {size:,}; all of them were deleted; to "
+        f"keep such files, raise study.trial_files_bytes"
     )
 
 

@@ -93,7 +93,7 @@ def numbered(config, trial):
 
 def test_with_a_number_a_training_gets_indices_and_the_report_says_what_it_could_reach(capsys):
     study = found(numbered, space=SPACE, trials=1, data=ROWS, folds=2, progress=True)
-    assert "it can read the test split" in capsys.readouterr().out
+    assert "can also read the test split" in capsys.readouterr().out
     first, second = [sorted(train + validation) for _, train, validation in noted()]
     assert (first == second, len(first), {*first} < {*range(ROWS)}) == (True, 36, True)
     report = json.loads((study.folder / "report.json").read_text())

@@ -88,8 +88,8 @@ importlib.import_module = interrupted
 @pytest.mark.parametrize(
     ("before", "says"),
     [
-        ("", r"stopped: \d of 2 trials are saved in runs/train; the same call goes on\n"),
-        (EARLY, r"stopped( before any training began)?; the same call goes on\n"),
+        ("", r"stopped: \d of 2 trials are saved in runs/train; repeat the call to go on\n"),
+        (EARLY, r"stopped( before any training began)?; repeat the call to go on\n"),
     ],
 )
 def test_ctrl_c_in_a_script_is_one_line_and_the_signals_exit_code(before, says):

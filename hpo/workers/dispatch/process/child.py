@@ -89,7 +89,7 @@ class Child:
             os.close(pipe)
 
     def begin(self) -> int:
-        """Start a process for the next task, unless a process is running that may train it. Return the process id."""
+        """Start a process for the next task, or keep the running process if it may be reused. Return the process id."""
         if self._is_fresh and self._has_run:
             self.renew()
         self.start()

@@ -97,7 +97,8 @@ class Rank(NamedTuple):
 class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
-    The first process is killed when another process dies, or `SECONDS_ALONE` after another process reports a failure.
+    If another process dies, the first process is killed. It is also killed `SECONDS_ALONE` seconds after another
+    process has reported a failure.
 
     Args:
         first: the process of rank 0.
@@ -172,7 +173,7 @@ class Group:
                 return _of_rank(rank, ending)
         scored = [rank for rank, ending in before.items() if ending["outcome"].metrics]
         if scored:
-            hint = f"rank {scored[0]} has returned a score, but only that of rank 0 counts"
+            hint = f"rank {scored[0]} returned a score, but only rank 0's counts; return it in rank 0"
             return _failed(message, f"{message['outcome'].error}; {hint}")
         return message
 

@@ -20,8 +20,8 @@ TASK_PROCESS = "hpo.workers.dispatch.process.task_process"
 class MemoryGuard:
     """Watches one training process.
 
-    When memory runs out, the guard kills the process and its process group. It does so only if this group holds the
-    most memory of all groups with a training process of this user.
+    When memory runs out, the guard kills the process and its process group, if this group holds the most memory. It
+    compares the process groups of all training processes of this user.
     """
 
     def __init__(self, pid: int) -> None:
@@ -46,8 +46,8 @@ class MemoryGuard:
             if self._pid not in held or held[self._pid] != max(held.values()):
                 continue
             self.kill_reason = (
-                f"out of memory: it held {held[self._pid] / GIB:.1f} GiB when {free / GIB:.1f} of {total / GIB:.1f} "
-                f"GiB were free"
+                f"out of memory: the training held {held[self._pid] / GIB:.1f} GiB, and {free / GIB:.1f} of "
+                f"{total / GIB:.1f} GiB were free"
             )
             os.killpg(self._pid, signal.SIGKILL)
             return

@@ -22,7 +22,7 @@ def is_connected_here() -> bool:
 
 
 def refuse_dead_address(address: str, seconds: float = _ANSWER_SECONDS) -> None:
-    """Raise DispatchError unless a Ray cluster that accepts this process answers at `host:port`.
+    """Raise DispatchError if no Ray cluster answers at `host:port`, or if the cluster refuses this process.
 
     An address in another format is not checked, because only Ray can interpret it.
     """

@@ -174,7 +174,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Return the next message of a run as a report; nothing if it is no report, or if the task will run again."""
+        """Read a run's next message, and return its report. Some messages have none, such as a death before a retry."""
         message = None
         try:
             message = self._ray.get(next(run.stream))
@@ -232,7 +232,7 @@ class RayDispatcher:
         if run.losses < _MOST_LOSSES:
             self._waiting.appendleft(run)
             return []
-        return [self._failure(run, f"lost with its worker's node {run.losses} times ({why})")]
+        return [self._failure(run, f"its worker's node was lost {run.losses} times ({why})")]
 
     def _handle_death(
         self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None
@@ -253,7 +253,7 @@ class RayDispatcher:
         silent = [run for run in self._runs.values() if time.monotonic() - run.last_report > limit]
         for run in silent:
             self._abandon(run)
-        return [self._failure(run, f"no report for {limit:g} s: the worker was killed") for run in silent]
+        return [self._failure(run, f"no report within dispatch.timeout_seconds={limit:g}") for run in silent]
 
     def _abandon(self, run: _Run) -> None:
         """Kill the run's worker and ignore its later messages. Start another worker unless the search is ending."""
@@ -271,7 +271,7 @@ class RayDispatcher:
         if self._runs or self._group.idle or not self._waiting:
             self._last_worker = time.monotonic()
         elif not self._cluster.is_alive:
-            raise MachineError("dispatch: Ray has died on this machine: its processes were killed")
+            raise MachineError("dispatch: Ray has died on this machine; perhaps its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
             raise DispatchError(
                 f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s: each worker needs "

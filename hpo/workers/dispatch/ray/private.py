@@ -12,7 +12,7 @@
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
   lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
 - `GcsClient` finds out within 0.5 s whether a cluster answers and accepts the token. `ray.init` takes 21 s or more to
-  fail with a wrong token (Ray 2.60, 2 cores). It would also take this long in our check without a token.
+  fail with a wrong token (Ray 2.60, 2 cores). Our check whether a cluster requires a token would take as long.
 - The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used.
 """
 
@@ -52,7 +52,7 @@ def without_dashboard() -> Iterator[None]:
     """Prevent Ray from starting the dashboard's process within the block."""
     services, original = look_up("ray._private.services", "start_api_server")
     if original is None:
-        _log.warning("dispatch: this version of Ray starts its dashboard's process, but without its pages")
+        _log.warning("dispatch: hpo cannot keep this version of Ray from starting an unused dashboard process")
         yield
         return
     # If Ray's function cannot start the process, it returns no address and no process. Do the same.

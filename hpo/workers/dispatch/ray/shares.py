@@ -40,9 +40,8 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
     Args:
         nodes: the machines of the cluster.
         settings: the section `dispatch` of the configuration.
-        in_use: the resources that other searches use, if the cluster is a single node. If `settings.workers` is None,
-            the number of workers is what fits into the remaining resources, but at least 1. None = ignore other
-            searches.
+        in_use: the resources that other searches use, if the cluster is a single node; None = ignore other searches. If
+            `settings.workers` is None, return as many workers as fit into the remaining resources, but at least 1.
 
     Raises:
         DispatchError: the workers do not fit.

@@ -64,7 +64,7 @@ def test_the_first_process_reports_and_only_it_must_have_a_score():
 @pytest.mark.parametrize(("objective", "config", "words"), [
     ("other_dies", {}, ("rank 1 died (exit code 7)",)), ("raises", {"rank": 0}, ("ValueError", "no luck")),
     ("raises", {"rank": 1}, ("rank 1: ValueError", "no luck")),
-    ("other_returns", {}, ("rank 1 has returned a score, but only that of rank 0 counts",))
+    ("other_returns", {}, ("rank 1 returned a score, but only rank 0's counts; return it in rank 0",))
 ])  # fmt: skip
 def test_one_that_ends_early_ends_them_all_and_says_why(monkeypatch, objective, config, words):
     monkeypatch.setattr("hpo.workers.dispatch.process.group.SECONDS_ALONE", 0.5)
