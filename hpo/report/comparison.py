@@ -85,10 +85,10 @@ class FoldPair(TypedDict):
 
     Attributes:
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
-        mean_difference: with one metric, the difference of the winners' expected scores, or the mean of `by_fold` if
-            an expected score is not known. With several metrics, the difference of the hypervolume regrets.
-        interval: the 95 % interval of the difference of the winners' expected scores; null if `mean_difference` is
-            the mean of `by_fold`, or the difference of the hypervolume regrets.
+        mean_difference: the difference of the winners' expected scores. If an expected score is not known, this is the
+            mean of `by_fold`. With several metrics, it is the difference of the hypervolume regrets.
+        interval: the 95 % interval of the difference of the expected scores; null if `mean_difference` is another
+            difference.
     """
 
     a: str
@@ -121,16 +121,16 @@ class FrontsJson(TypedDict):
 
     Attributes:
         metrics: the direction of each metric; the leading metric comes first.
-        scale: for each metric, the value that becomes 0 and the value that becomes 1. These are the best and the
-            worst value of all trials within the limits. Empty if no trial is within the limits.
+        scale: for each metric, the best and the worst value of all trials within the limits. On the scale, the best
+            becomes 0 and the worst 1. Empty if no trial is within the limits.
         reference: the reference point on this scale.
         hypervolume: the hypervolume of the best front, on this scale. The regret of a search is 1 - h / `hypervolume`,
             where h is the hypervolume of the search's own front.
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
-        attainment: for each label of a strategy or study, and each percentage p: the corners of the staircase that p
-            percent of the searches with this label attained. For a single search, the only percentage is 50. Absent
-            with more than two metrics.
+        attainment: by label of a strategy or study, and by percentage p: the corners of the staircase that p percent
+            of these searches attained. For a single search, the only percentage is 50. Absent with more than two
+            metrics.
     """
 
     metrics: dict[str, Direction]
@@ -151,7 +151,7 @@ class ComparisonJson(TypedDict):
         optimum: the best possible score; null = not known, or several metrics.
         strategies: by label, the settings of each strategy, or of each study's strategy.
         method: how the numbers were computed.
-        notes: sentences that a reader must know.
+        notes: sentences about how to read the results.
         curves: for each label and each unit of a budget, the curve of the best score so far: the budgets, and at each
             budget the `mean` with the ends `low` and `high` of its band.
         pairs: the tests of all pairs of strategies; empty in a comparison of studies.

@@ -59,9 +59,9 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
     """Return the expected hypervolume of n trials drawn at random without replacement, for each n in `budgets_of`.
 
-    The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
-    if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is an estimate over the first n trials of
-    `NUM_ORDERS` random orders (seed 0), because no closed form is known for the hypervolume.
+    The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. With at
+    most `NUM_ORDERS` subsets of n trials, the result is exact. With more, it is the mean over the first n trials of
+    `NUM_ORDERS` random orders (seed 0). No closed form is known for the hypervolume.
 
     Source: Tang et al. 2020 (arXiv 2004.13705), equation 6: the closed form for one metric.
     """

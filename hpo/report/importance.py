@@ -26,7 +26,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Contribution:
-    """The part of the winner's gain that is due to one hyperparameter, in the metric's unit; above 0 is better.
+    """The part of one hyperparameter in the winner's gain over the default, in the metric's unit; above 0 is better.
 
     `gain` is the mean over the fits of the surrogate; the middle 95 % of the fits are between `low` and `high`.
     """
@@ -42,7 +42,7 @@ class Importances:
 
     Attributes:
         shares: the share of each searched hyperparameter, the most important first. All shares sum to 1.
-        significant: the hyperparameters that matter more than chance explains, in the same order.
+        significant: the hyperparameters whose share is significant, in the same order.
         num_trials: the number of trials from which the shares are computed.
     """
 
@@ -68,11 +68,11 @@ def importances(
     Return the reason, a `Missing`, if there are fewer than ten trials, if all scores are equal, or if the values among
     the best trials do not differ from the values among all trials.
 
-    A test by shuffles says which hyperparameters are significant. It computes each importance 200 times: with the real
-    order of the scores, and with 199 random orders (seed 0). A hyperparameter is significant if at most 5 % of its 200
-    importances are at least as large as the real one. The test uses the importances before they are divided by their
-    sum, so that one important hyperparameter does not hide another. About one in twenty hyperparameters without effect
-    passes the test; docs/explanation/statistics.md says how often the test finds a real effect.
+    A permutation test says which hyperparameters are significant. It computes each importance 200 times: once with the
+    real scores, and 199 times with shuffled scores (seed 0). A hyperparameter is significant if at most 5 % of its 200
+    importances are at least as large as the real one. The test uses importances that are not divided by their sum, so
+    that one important hyperparameter does not hide another. About one in twenty hyperparameters without effect passes
+    the test; docs/explanation/statistics.md says how often the test finds a real effect.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
     2601.20800. Settings and shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. P-values of shuffles:
@@ -124,8 +124,8 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return two arrays: for each value in `values`, the index of its grid cell; and for each cell, its size.
 
-    A dimension that is a `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for
-    each value that occurs in `values`, and one cell for all other values, whose size is the number of these values.
+    A `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each value that
+    occurs in `values`, and one more cell for all its other values. The size of this cell is their number.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)
@@ -205,7 +205,7 @@ def shapley_values(
     if not players:
         return missing("the winner is the default configuration")
     if len(players) > _MOST_PLAYERS:
-        return missing(f"the winner differs from it in {len(players)} hyperparameters, more than {_MOST_PLAYERS}")
+        return missing(f"winner and default differ in {len(players)} hyperparameters, more than {_MOST_PLAYERS}")
     sets = list(itertools.product((False, True), repeat=len(players)))
     mixed = []
     for members in sets:
@@ -221,24 +221,20 @@ def shapley_values(
 
 
 def best_share(number: int) -> float:
-    """Return the share of the trials that count as the best: a tenth, or the share of five trials if it is larger.
-
-    `number` is the number of all trials.
-    """
+    """Return the share of the trials that count as the best, given the number of all trials: max(0.1, 5 / number)."""
     return max(0.1, _AMONG_BEST / number)
 
 
 def too_few(number: int) -> Missing:
-    """Return the reason why there are no importances: there are only `number` complete trials."""
-    return missing(f"it takes {FEWEST} complete trials to say anything; there are {number}")
+    """Return the reason for a missing result: `number` complete trials are too few."""
+    return missing(f"at least {FEWEST} complete trials are needed; there are {number}")
 
 
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
     """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
     A player is a hyperparameter with different values in the points `default` and `winner`. A player changes its own
-    key. It also changes the keys of conditional hyperparameters that depend on the player, and that only one of the two
-    points has.
+    key. A hyperparameter that only one of the points has is no player: the player in its condition changes its key.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}

@@ -19,7 +19,7 @@ Instead = TypeVar("Instead")
 class Missing(TypedDict):
     """The entry of report.json for a missing value."""
 
-    missing: Annotated[str, Field(min_length=1, description="why, and what would fill it")]
+    missing: Annotated[str, Field(min_length=1, description="why the value is missing, and how to provide it")]
 
 
 Text = str | Missing

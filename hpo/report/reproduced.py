@@ -176,8 +176,8 @@ def _task_names(recorded: Recorded) -> list[str]:
 def unchecked(recorded: Recorded, reported: Sequence[ReportedNumber]) -> list[str]:
     """Return the report's keys whose numbers are unchecked. A key may stand for a whole section; see `_unchecked_keys`.
 
-    These are checked: the report's format and the winner's number, the keys of `reported` and `_study_numbers`, most
-    keys of `_config_values`, and the numbers and points of the reported trials. Every other key counts as unchecked.
+    The checked keys are: `format`, `winner.number`, the keys of `reported` and `_study_numbers`, most keys of
+    `_config_values`, and the numbers and points of the reported trials. All other keys count as unchecked.
     """
     report, config = recorded.files.report, recorded.study.config
     # Of the settings in `config`, only those that decide trials count as checked, because the report repeats the others
@@ -224,7 +224,7 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return the numbers that a report adds to a trial if `goal.names` has several names, by their keys in the report.
+    """Return the numbers that a trial has only if `goal.names` has several names, by their keys in a report.
 
     `values` has the values of the leading metric; `means` has the mean of each other name in `goal.names`.
     """

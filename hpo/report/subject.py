@@ -37,15 +37,15 @@ class Subject:
         trials: all trials, in the order of their numbers.
         finalists: the finalists as trained on fresh seeds, if the scores of these trainings chose the winner. Empty if
             the search's scores chose the winner.
-        default: the default configuration; None if there is none in the space.
-        no_default: why there is no default configuration; None if there is one, even outside of the space.
-        trainings: the trials at the end of the search, followed by the trials that were trained further after the
-            search. The latter have the same numbers as before. None = `trials`.
+        default: the default configuration; None if the space does not contain it.
+        no_default: why there is no default configuration; None if there is one, inside or outside of the space.
+        trainings: the trials at the end of the search, followed by the trials that were trained further after it. These
+            have the same numbers as before. None = `trials`.
         other_trainings: the other trainings after the search, such as those of finalists on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order of results
-            cannot influence the search (see `Rules.waits`); the clock then has no effect.
+        lanes: number of parallel trainings on the study's clock. None if the clock has no effect: `order` is `clock`,
+            and the order of results cannot influence the search (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
         is_extension: whether this study extends another study, from which its trials were selected.
@@ -269,13 +269,13 @@ class Subject:
 
 
 def dependent_text(strategy: str, is_extension: bool) -> str | None:
-    """Return why the trials of a study cannot show which scores random search would reach; None for random search.
+    """Return why a study's trials do not show which scores random search would reach; None if they do.
 
-    The text begins with `independent draws`. A caller writes the start of the sentence before the text, such as
-    `it needs`. `is_extension` says whether the trials were selected from another study.
+    The text continues a sentence such as `it needs`, and begins with `independent draws`. `is_extension` says whether
+    the trials were selected from another study.
     """
     if is_extension:
-        return "independent draws; the trials of this study are chosen trials of the study that it extends"
+        return "independent draws; this study's trials were selected from the study that it extends"
     if strategy == "random":
         return None
     return (

@@ -93,7 +93,7 @@ class ScaleResults:
 
     @cached_property
     def _clock_costs(self) -> Sequence[float | None]:
-        """The mean cost of a trial at each scale on the study's clock; empty if all known costs are the same."""
+        """The mean cost of a trial at each scale on the study's clock; empty if all known means are equal."""
         means = self._means([t.total_cost for t in self.trials])
         return means if len({cost for cost in means if cost is not None}) > 1 else ()
 
@@ -110,9 +110,8 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
-        On the study's clock, each trial has a cost. If the mean of these clock costs differs between the scales, a
-        scale's cost is the sum of the clock costs of the scale's trials. Otherwise, a scale's cost is the number of
-        trainings at the scale times the cost of one training; `costs` has this cost for each scale.
+        If the mean cost of a trial on the study's clock differs between scales, a scale's cost is the sum over its
+        trials. Otherwise, it is the number of trainings at the scale times the scale's value in `costs`.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -162,13 +161,13 @@ class ScaleResults:
         """The reason why the loss at the target is not predicted; None if the loss is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
-            scored = f", and {len(below)} of {self.target - 1} below the target have a score"
+            scored = f", but {FEWEST_SCALES - 1} below the target must have a score, and {len(below)} have one"
             return (
                 f"a power law of loss over cost needs at least {FEWEST_SCALES} scales; there are {self.target}"
                 f"{scored * (self.target >= FEWEST_SCALES)}"
             )
         if any(trial.loss != trial.score or trial.loss <= 0 for trial in below):
-            return "a power law needs a loss, which is above 0 and minimized; this metric is not"
+            return "a power law needs a metric that is above 0 and minimized, unlike this one"
         if None in self.costs[:-1] or self.costs[-1] is None:
             return "the cost of a training is not known at every scale"
         if len(set(self.costs)) < self.target:
@@ -215,7 +214,7 @@ def expected_point(strategy: Mapping[str, Any], seed: int, scale_results: ScaleR
 
 
 def shares(spent: Sequence[float]) -> list[float] | None:
-    """Return the share of each number in their sum; None if the sum is 0."""
+    """Return each number divided by the sum of all; None if the sum is 0."""
     whole = math.fsum(spent)
     return [part / whole for part in spent] if whole else None
 

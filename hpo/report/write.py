@@ -55,8 +55,8 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     """Write the report's files into the study's folder.
 
     The files are trials.csv, curves.csv, report.json, report.md and report.html. If the study has imported trials, also
-    write imports.csv. If there is a winner, also write best.yaml. If `has_page` is False, do not write report.html,
-    which takes seconds, but delete an old report.html.
+    write imports.csv. If there is a winner, also write best.yaml. If `has_page` is False, delete report.html
+    instead of writing it. Writing it takes seconds.
     """
     folder = study.folder
     trials, winner = run.trials, run.winner

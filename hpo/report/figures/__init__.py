@@ -48,7 +48,7 @@ FIGURE_TABLE: tuple[tuple[str, str, str, Callable[[Subject], Drawn | Missing]], 
     ("learning-curves", "Learning curves", "", draw_learning_curves),
     ("fold-spread", "Learning curves", "Scores by fold", draw_fold_spread),
     ("timeline", "Timeline", "Workers", draw_timeline),
-    ("planned-timeline", "Timeline", "The same on the study's clock", draw_planned_timeline),
+    ("planned-timeline", "Timeline", "Lanes on the study's clock", draw_planned_timeline),
 )
 
 FIGURES = tuple(name for name, *_ in FIGURE_TABLE)
@@ -83,7 +83,7 @@ def missing_figures(goal: Goal, reason: str) -> tuple[Drawing, ...]:
 def left_out(goal: Goal, reason: str) -> tuple[Drawing, ...]:
     """Return placeholders for a page without figures; each placeholder says why figures are missing.
 
-    A figure next to a text of the report has its own placeholder. All other figures share one placeholder.
+    Each figure next to a text (see `_BESIDE_TEXT`) has its own placeholder. All other figures share one.
     """
     beside_text = [drawing for drawing in missing_figures(goal, reason) if drawing.name in _BESIDE_TEXT]
     return (*beside_text, Drawing("figures", "Figures", "", missing(reason)))

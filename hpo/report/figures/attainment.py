@@ -42,14 +42,14 @@ def draw_hypervolume(subject: Subject) -> Drawn | Missing:
     figure.update_xaxes(title_text="trials", rangemode="tozero")
     figure.update_yaxes(title_text="hypervolume (maximize)", rangemode="tozero")
     caption = (
-        f"Hypervolume that the front dominates in {join_names(list(goal.metrics))}, each scaled from the best (0) to "
-        f"the worst (1) trial{' within the limits' * bool(goal.limits)}, with reference point {REFERENCE}; the maximum "
-        f"is {REFERENCE ** len(goal.metrics):.4g}."
+        f"Hypervolume that the front dominates in {join_names(list(goal.metrics))}. Each metric is scaled from the "
+        f"best (0) to the worst (1) trial{' within the limits' * bool(goal.limits)}. The reference point is "
+        f"{REFERENCE} in each, so the maximum is {REFERENCE ** len(goal.metrics):.4g}."
     )
     if reason is None:
         caption += (
-            " Dashed: the mean over random searches that draw from these trials without replacement, with the standard "
-            "deviation as a band. It ends at half of the trials, where the best ones begin to decide it."
+            " Dashed: the mean over random searches that draw from these trials without replacement; the band is the "
+            "standard deviation. It ends at half of the trials; beyond, it would depend mostly on the best ones."
         )
     else:
         caption += f" The curve of a random search is missing: {reason}."
@@ -66,7 +66,7 @@ Corners = Sequence[Sequence[float]]
 def draw_attainment(result: ComparisonJson) -> Any:
     """Return one figure that shows the attainment of every strategy, or the front of every study.
 
-    Return None unless the comparison has exactly two metrics and at least one front.
+    Return None if there is no front, or if the comparison has more than two metrics.
     """
     fronts = result.get("fronts")
     by_label = fronts.get("attainment", {}) if fronts else {}

@@ -88,7 +88,7 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
-    """Limit the vertical axis to exclude outliers, but not those in `always`. Return a sentence on outliers, or ""."""
+    """Exclude outliers from the vertical axis, except values in `always`; return a sentence on outliers, or ""."""
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return ""
@@ -109,7 +109,7 @@ def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
     far = sum(near[number] != score for number, score in scores.items())
     return (
         near,
-        f" {format_count(far, 'score*')} outside of {low:.4g} to {high:.4g} drawn at the nearer end." if far else "",
+        f" Drawn at the nearer end: {format_count(far, 'score*')} outside of {low:.4g} to {high:.4g}." if far else "",
     )
 
 
@@ -170,4 +170,4 @@ class TimeAxis:
             return ""
         seconds = sum(end - begin for begin, end in self.pauses)
         length = format_duration(seconds)
-        return f" {format_count(len(self.pauses), 'pause*')} without a running task ({length}, dotted) left out."
+        return f" Left out (dotted): {format_count(len(self.pauses), 'pause*')} without a running task ({length})."

@@ -68,7 +68,7 @@ def draw_best_so_far(subject: Subject) -> Drawn | Missing:
     which = (
         subject.scored_text
         if subject.scale_results is None
-        else f"{format_count(len(scored), 'complete trial*')}, of each scale"
+        else f"{format_count(len(scored), 'complete trial*')}, with one line per scale"
     )
     caption = f"Best {subject.metric_label} so far over {which}.{without}{within}"
     return Drawn(figure, caption + sampled(drawn, scored) + far + paused)
@@ -146,5 +146,5 @@ def draw_expected_performance(subject: Subject) -> Drawn | Missing:
         figure,
         f"The expected best {subject.metric_label} of a random search with this number of trials, by both estimators, "
         f"± the standard deviation over searches. The curves end at half of the {len(scores):,} complete "
-        f"trials{within}, because beyond that both depend mostly on the best trial.{far}",
+        f"trials{within}; beyond, both estimators depend mostly on the best trial.{far}",
     )

@@ -53,6 +53,6 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     return Drawn(
         figure,
         f"Mean absolute output of each layer over {check.key}, one line per layer, after each of these training steps. "
-        f"Dashed: its change since before the first step. Lines should be level. Layers with a slope further than "
-        f"{BOUND} from 0 after some step have colours.",
+        f"Dashed: the mean absolute change of the output since before the first step. Lines should be level. Coloured: "
+        f"layers with a slope further than {BOUND} from 0 after some step, except layers that are known to change.",
     )

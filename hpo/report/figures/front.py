@@ -54,7 +54,7 @@ class _Axis:
 
     @cached_property
     def _near(self) -> tuple[float, float]:
-        """The ends of the axis. Outliers are outside, except trials in `always`; a logarithmic axis has no outliers."""
+        """The ends of the axis. They exclude outliers on a linear axis, but include all trials in `always`."""
         places = [self._place(value) for value in self.values.values()]
         least, most = min(places), max(places)
         bounds = [self._place(limit.bound) for limit in self.limits if self._is_drawable(limit.bound)]
@@ -162,7 +162,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a name in `goal.names`; `scores` has the scores of the front's trials."""
+    """Return the axis of a metric or of a number with a limit; `scores` has the scores of the front's trials."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,

@@ -35,15 +35,15 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
         _add(figure, each.visible, {"marker": marker, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
         figure.update_xaxes(rangemode="tozero", row=1, col=column)
     caption = (
-        f"Left: PED-ANOVA (Watanabe et al. 2023, Optuna's) on {subject.scored_text}: how far the values among the best "
-        f"{best_share(len(subject.scored)):.0%} differ from those among all, one hyperparameter at a time."
+        f"Left: PED-ANOVA (Watanabe et al. 2023, as in Optuna) on {subject.scored_text}: how far each hyperparameter's "
+        f"values in the best {best_share(len(subject.scored)):.0%} of the trials differ from its values in all."
         f"{_chance_text(known)}"
     )
     if not drawn:
         caption = f"Importance (PED-ANOVA) is left out: {nothing}."
     gains: Mapping[str, float] = {}
     if is_missing(parts):
-        caption = caption.removeprefix("Left: ") + f" No gain over the default: {parts['missing']}."
+        caption = caption.removeprefix("Left: ") + f" The gain over the default is left out: {parts['missing']}."
     else:
         gains = {key: part.gain for key, part in parts.items()}
         above = [part.high - part.gain for part in parts.values()]
@@ -53,13 +53,13 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
         look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" {'Right: the' if drawn else 'The'} contribution of each value of the {subject.called} to the gain "
-            f"over the default in {subject.metric_label.rstrip(',')}, including hyperparameters that depend on it; "
-            "above 0 is better. Shapley values (HyperSHAP, Wever et al. 2025) of the predictions of randomised trees, "
-            "with the middle 95 % of twenty fits to samples of the trials."
+            f" {'Right: how' if drawn else 'How'} much each hyperparameter, with those that depend on it, adds to the "
+            f"gain of the {subject.called} over the default in {subject.metric_label.rstrip(',')}; above 0 "
+            "is better. These are Shapley values (HyperSHAP, Wever et al. 2025) of predictions by randomised trees; "
+            "the error bars are the middle 95 % of twenty fits to samples of the trials."
         )
     if has_several and drawn:
-        caption += f" Each metric has its own panel, in the order of {subject.metric}, without regard to limits."
+        caption += f" Each metric has its own panel; {subject.metric} sets the order. Limits are ignored."
         caption += "".join(
             f" {name}: {each['missing'] if is_missing(each) else nothing}."
             for name, each in by_metric.items()
@@ -70,12 +70,12 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
     styled(figure, 110 + 30 * len(names), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
     order = [escape_markup(key) for key in reversed(names)]
     figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=order)
-    return Drawn(figure, f"{caption} Neither applies to values that were not tried.")
+    return Drawn(figure, f"{caption} None of this applies to values that were not tried.")
 
 
 def _chance_text(known: Importances) -> str:
     """Return a sentence for the caption; it says which bars are significant."""
-    significant = "at most 5 % of shuffles of the scores give as much"
+    significant = "at most 5 % of shuffled scores give as high an importance"
     if known.num_trials < ENOUGH:
         return f" With so few trials only significant shares are shown ({significant})."
     return f" Filled bars are significant ({significant}); hollow bars are not, but may still have an effect."

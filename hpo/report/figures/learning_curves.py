@@ -62,7 +62,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
     folds = ""
     if (winner := subject.winner) is not None:
         if len(winner.outcomes) > 1:
-            folds = ", dotted its folds and seeds"
+            folds = " (dotted: its folds and seeds)"
             line = {"color": pale(WINNER, 0.6), "dash": "dot"}
             for index, outcome in sorted(winner.outcomes.items()):
                 _add(

@@ -57,13 +57,13 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
         figure,
-        f"Each line is a trial ({subject.scored_text}). Full blue is good{f' in {subject.metric}' * bool(others)}, "
+        f"Each line is a trial ({subject.scored_text}). Fuller blue is better{f' in {subject.metric}' * bool(others)}; "
         f"orange is the {subject.called}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)
         + clipped
         + clipped_others
-        + " None marks a hyperparameter that does not exist with the trial's other values."
+        + " None = the trial's other values switch this hyperparameter off."
         * any(key not in trial.point for key in keys for trial in drawn),
     )
 

@@ -43,12 +43,12 @@ def draw_transfer(subject: Subject) -> Drawn | Missing:
     _end_axis(figure, subject, _visible_losses(scale_results))
     figure.update_yaxes(title_text=f"{escape_markup(subject.metric)} ({subject.direction})", col=1)
     styled(figure, 110 + 290 * rows, legend=LEGEND)
-    more = f" The first {len(shown)} of {len(dimensions)}." if len(dimensions) > len(shown) else ""
+    more = f" The first {len(shown)} of {len(dimensions)} hyperparameters." if len(dimensions) > len(shown) else ""
     return Drawn(
         figure,
         f"The {subject.metric_label} over each hyperparameter, one colour per scale, darker for larger ones. A dot is "
-        f"a trial, a line joins the best along the values, a diamond is the best of its scale, and the star is the "
-        f"{subject.called}.{more} The worst trials are outside of the picture: double-click to see all.",
+        f"a trial, a diamond is the best trial of its scale, and the star is the {subject.called}. A line joins the "
+        f"best trials along the axis.{more} The worst trials are outside of the picture: double-click to see all.",
     )
 
 
@@ -116,7 +116,7 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 
 
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
-    """Return the ends of the loss axis. It leaves out the worst trials, which would flatten all other differences."""
+    """Return the ends of the loss axis. The worst trials are outside: they would flatten all other differences."""
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
     return [min(bests), max(bests) + float(np.quantile(behind, _VISIBLE_SHARE))]
@@ -172,9 +172,9 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Missing:
             hovertemplate=f"%{{y}} ({law.low:.4g} to {law.high:.4g})<extra>predicted</extra>",
         )
         prediction = (
-            f"Dashed: the power law loss = {law.factor:.4g} cost^-{law.exponent:.3g} through the best of the scales "
-            f"below the target, and its prediction for the target with the 95 % interval. It has no irreducible loss, "
-            f"because so few scales do not determine one."
+            f"Dashed: the power law loss = {law.factor:.4g} cost^-{law.exponent:.3g}, fitted to the best trials of the "
+            f"scales below the target, and its prediction for the target with the 95 % interval. So few scales cannot "
+            f"show an irreducible loss."
         )
     losses = _visible_losses(scale_results)
     if law is not None:

@@ -88,11 +88,11 @@ def draw_contours(subject: Subject) -> Drawn | Missing:
     height, margin = 480 if size == 1 else 230 * size, {"t": 20, "r": 30, "b": 70, "l": 90}
     styled(figure, height, margin=margin, coloraxis=colours_of(subject))
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
-    snapped = f" Values of ranges are rounded to {_STEPS + 1} places." if ranges else ""
+    snapped = f" Values of a range are rounded to {_STEPS + 1} positions." if ranges else ""
     return Drawn(
         figure,
-        f"The best {subject.metric_label} at each pair of values ({subject.scored_text}), interpolated between them. "
-        f"A dot is a trial, the star is the {subject.called}, full blue is good.{snapped}"
+        f"The best {subject.metric_label} at each pair of values ({subject.scored_text}), interpolated between trials. "
+        f"A dot is a trial, the star is the {subject.called}, fuller blue is better.{snapped}"
         f"{subject.few_trials_note}{sampled(drawn, subject.scored)}{clipped}",
     )
 

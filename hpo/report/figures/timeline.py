@@ -101,13 +101,13 @@ def _idle_text(subject: Subject) -> str:
     cost = describe_cost(subject)
     share, seen = cost["idle_share"], cost["workers_seen"]
     requested = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
-    number = f"{requested} requested, {seen} at once" if requested else f"{seen} at once"
-    when = "from first start to last end, without pauses"
+    number = f"{requested} requested, at most {seen} at once" if requested else f"at most {seen} at once"
+    when = "from the first start to the last end, without pauses"
     return "" if share is None else f"Idle share of the workers ({number}) {when}: {share:.1%}."
 
 
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
-    """Return the figure with the idle share of each row, and a sentence about joined bars (empty if there are none).
+    """Return two values: the figure, with the idle share of each row; and a sentence about joined bars, or "".
 
     `row` names what a row is, such as `worker`. Times are divided by `unit`.
     """

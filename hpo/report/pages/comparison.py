@@ -16,8 +16,8 @@ from hpo.trials.trial import loss_of
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = (
-    "'B better by' below 0 means that A is better. Brackets are 95 % intervals; intervals of differences have the "
-    "level of their tests, so they exclude 0 exactly if one is better."
+    "'B better by' below 0 means that A is better. Brackets are 95 % intervals. The interval of a difference has the "
+    "level of its test instead: it excludes 0 exactly if the difference is significant."
 )
 
 

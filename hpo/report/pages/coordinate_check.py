@@ -13,9 +13,9 @@ def slopes_table(check: CoordinateCheck) -> Table:
 
     The last column has one of three words for some layers:
 
-    - `expected`: the slope is beyond the bound, but the layer's output is known to change its size with the scale.
-    - `steepest`: the layer has the steepest slope of all layers that are not `expected`.
-    - `outside`: the layer is neither `expected` nor `steepest`, and its slope is beyond the bound.
+    - `expected`: the slope is beyond the bound, and the size of this layer's output is known to change.
+    - `steepest`: the slope is the steepest of all layers that are not `expected`.
+    - `outside`: the slope of any other layer is beyond the bound.
     """
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [

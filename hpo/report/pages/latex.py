@@ -85,8 +85,8 @@ def _expected_text(summary: ReportJson, text: Callable[[float], str]) -> str:
         return ""
     value, low, high = (f"${text(number)}$" for number in (expected.value, expected.low, expected.high))
     return (
-        f" The best of {expected.best_of:,} is expected to score {value} in a new training (95 \\% interval "
-        f"{low} to {high})."
+        f" As the best of {expected.best_of:,}, the winner is expected to score {value} in a new training (95 \\% "
+        f"interval {low} to {high})."
     )
 
 

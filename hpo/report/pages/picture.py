@@ -39,14 +39,14 @@ class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
         self.update_layout(template="plotly_white")
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Return the figure as plotly JSON and as HTML; a figure of only lines, dots and bars also as a PNG."""
+        """Return the figure as plotly JSON and HTML, plus a PNG if it has only lines, dots and bars."""
         png = draw_png(self)
         picture = {} if png is None else {"image/png": base64.b64encode(png).decode()}
         page = render("notebook.html", figure=self, place=f"figure-{uuid.uuid4()}", png=picture.get("image/png"))
         return {"application/vnd.plotly.v1+json": json.loads(self.to_json()), "text/html": page, **picture}
 
     def _ipython_display_(self) -> None:
-        """Show the figure in the output of a cell; from a terminal, in the browser."""
+        """Show the figure in the output of a cell; in a terminal, open the browser."""
         from IPython.display import display
 
         if renderers.default == "browser":

@@ -111,7 +111,7 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the columns of the front, the values with a limit, and all metrics but the first; [] without a front."""
+    """Return the columns for all metrics but the first, numbers with a limit, and the front; [] without a front."""
     front = front_of(summary)
     if front is None:
         return []

@@ -22,7 +22,7 @@ def cautions(
     Args:
         subject: the study's trials and winner.
         report: all other sections.
-        full_amount: the amount of a full training; None if trials always train completely.
+        full_amount: the amount of a full training; None if all trainings are full.
         changed: the searched settings that change the metric's unit.
         unit: the metric's unit.
     """
@@ -107,7 +107,7 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
 
 
 def _no_better_than_one_label(report: ReportJson) -> Iterator[str]:
-    """Yield a caution if always predicting the most frequent label gives the winner's accuracy, or a better one."""
+    """Yield a caution if the winner is not more accurate than a model that always predicts the most frequent label."""
     data, winner = report["data"], report["winner"]
     if is_missing(data) or is_missing(winner) or is_missing(data["split"]) or report["metric"]["name"] != "accuracy":
         return

@@ -40,31 +40,31 @@ class Prediction(TypedDict):
     """How well a trial's cost on the study's clock predicts the trial's seconds of training."""
 
     correlation: Annotated[
-        float | None, Field(description="of the logarithms; null if all costs, or all times, are equal")
+        float | None, Field(description="of log(cost) and log(seconds); null if all costs or all seconds are equal")
     ]
     sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
-    factor: Annotated[float, Field(description="exp(sigma): two of three trials are within this factor")]
+    factor: Annotated[float, Field(description="exp(sigma): about two thirds of the trials are within this factor")]
 
 
 class Cost(TypedDict):
-    """Field 24: the time and the cost of all trainings but that of the final model; see `winner.model`."""
+    """Field 24: the time and the cost of all trainings, except the final model's (see `winner.model`)."""
 
     training_seconds: Seconds
     seconds_per_trial_mean: float | None
     seconds_per_trial_median: float | None
     wall_seconds: Annotated[
-        float | None, Field(description="from first start to last end, without pauses of the search")
+        float | None, Field(description="from the first start to the last end of a task, without pauses")
     ]
-    workers_seen: Annotated[Count, Field(description="the most workers at once")]
+    workers_seen: Annotated[Count, Field(description="largest number of workers at the same time")]
     device: str
     device_hours: Seconds
     idle_share: Share | None
     overhead_share: Share | None
     lanes: Annotated[
-        int | None, Field(description="study.lanes; null if study.order=clock, and nothing waits for the clock")
+        int | None, Field(description="study.lanes; null if study.order=clock and the clock has no effect")
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
-    prediction: Annotated[Prediction | None, Field(description="null for fewer than three trials with both")]
+    prediction: Annotated[Prediction | None, Field(description="null = fewer than three trials have cost and seconds")]
 
 
 _LEAST_PAIRS = 3
@@ -131,7 +131,7 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
         return
     yield Paragraph(
         f"{format_duration(cost['training_seconds'])} of training on {cost['workers_seen']} worker(s), "
-        f"{format_duration(cost['wall_seconds'])} from first start to last end without pauses; "
+        f"{format_duration(cost['wall_seconds'])} from the first start to the last end without pauses; "
         f"{runtime_text(cost, 'a trial')}. Idle share of the workers: {cost['idle_share']:.0%}."
     )
 

@@ -128,8 +128,7 @@ def expected_performance(
     trial.
 
     `biased` draws with replacement, `unbiased` draws without replacement. The weights of the sorted scores v(1) <= ...
-    <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and C(i-1, n-1) / C(B, n) for `unbiased`. Products of ratios give
-    the `unbiased` weights, because such products neither overflow nor cancel for any B.
+    <= v(B) are (i/B)^n - ((i-1)/B)^n for `biased`, and C(i-1, n-1) / C(B, n) for `unbiased`.
 
     Source: Dodge et al. 2019, "Show Your Work" (arXiv 1909.03004), equation 2; Tang et al. 2020 (arXiv 2004.13705),
     equation 6.

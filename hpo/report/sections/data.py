@@ -26,9 +26,9 @@ class SplitPart(TypedDict):
     folds: Annotated[list[dict[str, Any]], Field(description="number of training and validation examples of each fold")]
     parts: Annotated[
         dict[str, dict[str, Any]],
-        Field(description="size, fraction of all, fingerprint and labels (count of each) of each split"),
+        Field(description="size, fraction of all examples, fingerprint and label counts of each split"),
     ]
-    duplicates: Annotated[dict[str, int], Field(description="number of examples in two splits, by pair of splits")]
+    duplicates: Annotated[dict[str, int], Field(description="by pair of splits: number of examples that are in both")]
     is_test_within_reach: Annotated[
         bool, Field(description="whether trainings read the data themselves, so that they could read test examples")
     ]
@@ -49,7 +49,7 @@ class DataPart(TypedDict):
 
 
 class MethodPart(TypedDict):
-    """How the objective describes its trainings (in the reproducibility checklist: fields 1, 4 and 8)."""
+    """The objective's descriptions of its trainings (fields 1, 4 and 8 of the report)."""
 
     preprocessing: Text
     vocabulary: Text
@@ -72,7 +72,7 @@ _NO_DESCRIPTION = "the objective brings its own data (its module has no describe
 
 
 def describe_data(study: PreparedStudy) -> DataPart:
-    """Return the name, source, files and split of the data; in place of an unknown value, return why it is missing."""
+    """Return the name, source, files and split of the data; an unknown value is a `Missing` with the reason."""
     given, name, described = study.config.report, study.reference, study.described
     absent = missing(_NO_DESCRIPTION)
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in described.files or ()]
@@ -102,7 +102,7 @@ def describe_method(study: PreparedStudy) -> MethodPart:
     If the objective gives no description for a field, the field is a `Missing` with the reason.
     """
     described = study.described.method
-    reason = f"{study.objective.owner} has no describe_method that describes it"
+    reason = f"{study.objective.owner} does not describe it in describe_method"
     values = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
     return cast("MethodPart", {**no_method(reason), **values})
 
@@ -116,7 +116,7 @@ def no_method(reason: str) -> MethodPart:
 
 
 def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
-    """Return the metric (of several, the first), its definition and direction, and what a score is a mean of."""
+    """Return the definition, direction and aggregation of the metric; with several metrics, of the leading one."""
     config = study.config.study
     definition = method["metrics"].get(config.metric)
     unit = Units.of(study.described.method, study.config.objective)[config.metric]
@@ -139,7 +139,7 @@ def _not_given(name: str, key: str) -> Missing:
 
 
 def read_data(report: ReportJson) -> Iterator[Block]:
-    """Yield the data's name, source, notes and split; if there is no split, yield only the reason for that."""
+    """Yield the data's name, source, notes and split; without a split, yield only why it is missing."""
     data = require(report["data"])
     split = data["split"]
     if is_missing(split):

@@ -20,15 +20,15 @@ class Interval(TypedDict):
 
 
 class ExpectedPart(Interval):
-    """The expected value of the winner's metric in a new training; with several metrics, of the leading metric."""
+    """The winner's expected score in a new training; with several metrics, in the leading metric."""
 
-    best_of: Annotated[Positive, Field(description="the number of trials, or finalists, among which it is the best")]
+    best_of: Annotated[Positive, Field(description="number of trials or finalists from which the winner was chosen")]
     of_all: Annotated[
-        bool, Field(description="whether the noise comes from all complete trials, because few had as much training")
+        bool, Field(description="whether all complete trials estimate the noise, because few have the winner's amount")
     ]
     scores: Annotated[
         NotRequired[dict[str, Interval]],
-        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
+        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
     ]
 
 

@@ -46,7 +46,7 @@ FIELDS = {
     "Trials proposed, finished, failed, stopped early, imported": "counts imported",
     "How the winner is chosen": "chosen_by",
     "Baselines at equal budget": "baselines.default baselines.random",
-    "The winner as a configuration that runs": "winner.config winner.run",
+    "The winner's configuration and run": "winner.config winner.run",
     "Validation score with its spread": "winner.score winner.values winner.expected",
     "Test score, and number of test evaluations": "test",
     "Best so far; expected validation performance": "best_so_far expected_performance",
@@ -57,7 +57,7 @@ FIELDS = {
     "Overtuning": "overtuning.default_on_test overtuning.gap finalists",
     "Repeated searches: which strategy is better": "comparison",
     "Hardware, time, idle and overhead share": "cost environment.processor environment.gpus",
-    "Failures, limits, and the command that runs it again": "cautions study.rerun",
+    "Failures, limits, and the command that repeats the search": "cautions study.rerun",
 }
 """For each field's title, the dotted keys of its values in report.json. A field's number is its position, from 1."""
 
@@ -68,7 +68,7 @@ OF_FRONT = {
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
 OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
-"""Further keys of a report with scales, by the field's number; `OF_FRONT` and `OF_SEVERAL` have keys of the front."""
+"""More keys by field number: with scales, with a front (`OF_FRONT`), with several metrics (`OF_SEVERAL`)."""
 
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:

@@ -38,7 +38,9 @@ from hpo.trials.trial import Trial
 class FrontSection(TypedDict):
     """The key `front` of report.json."""
 
-    front: Annotated[NotRequired[FrontPart | Missing], Field(description="absent with one metric without limits")]
+    front: Annotated[
+        NotRequired[FrontPart | Missing], Field(description="absent with one metric that never had a limit")
+    ]
 
 
 def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
@@ -143,7 +145,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table, then a note. The table has the front's 20 best trials, and the winner if it is on the front."""
+    """Yield a table of the front's 20 best trials and of a winner on the front; then yield a note on the table."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
@@ -171,9 +173,9 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
 
 
 def _near_text(front: FrontPart) -> Iterator[str]:
-    """Yield a sentence about the trials outside of the front that may belong to it."""
+    """Yield a sentence about trials that may belong to the front, although others dominate them."""
     if front["near"]:
-        yield f"by their 95 % intervals the front may also include {trials_text(front['near'])}"
+        yield f"{trials_text(front['near'])} may also belong to the front, by the 95 % intervals"
 
 
 def _choice_changes(front: FrontPart) -> Iterator[str]:
@@ -204,12 +206,10 @@ def _volume_text(report: ReportJson, front: FrontPart) -> Iterator[str]:
     )
     text = (
         f"hypervolume of the front: {last['hypervolume']:.4f} (maximum {whole:.4g}), reached at trial "
-        f"{last['trial']:g}; scaled from the best to the worst trial{within} ({ends}), reference "
-        f"{volume['reference']:g}"
+        f"{last['trial']:g}; each metric is scaled from its best value{within} (0) to its worst (1): {ends}; "
+        f"the reference point is {volume['reference']:g}"
     )
     expected = volume["expected"]
     if not is_missing(expected):
-        text += (
-            f"; a random search of {expected['budgets'][-1]} of these trials has a mean of {expected['means'][-1]:.4f}"
-        )
+        text += f"; random search reaches {expected['means'][-1]:.4f} on average with {expected['budgets'][-1]} trials"
     yield text

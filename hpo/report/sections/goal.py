@@ -27,7 +27,7 @@ class LimitPart(TypedDict):
 
     metric: str
     bound: float
-    is_least: Annotated[bool, Field(description="whether the metric must be at least the bound; else at most")]
+    is_least: Annotated[bool, Field(description="true = the metric must be at least the bound, false = at most")]
     text: str
 
 
@@ -36,19 +36,15 @@ class Member(TypedDict):
 
     number: Count
     point: Point
-    amount: Annotated[
-        NotRequired[int], Field(description="its amount of training; absent if the strategy trains completely")
-    ]
-    scores: Annotated[
-        dict[str, Spread], Field(description="of each metric, each number with a limit, and study.measured")
-    ]
+    amount: Annotated[NotRequired[int], Field(description="its amount of training; absent if all trainings are full")]
+    scores: Annotated[dict[str, Spread], Field(description="by name: metrics, numbers with a limit, study.measured")]
     is_chosen: bool
     command: Annotated[
         NotRequired[str],
         Field(description="the command that trains it again; absent if trainings run outside of the toolkit"),
     ]
     overlaps: Annotated[
-        list[int], Field(description="members whose 95 % intervals overlap with its own in every metric")
+        list[int], Field(description="front trials whose 95 % intervals overlap this trial's in every metric")
     ]
 
 
@@ -68,14 +64,14 @@ class Choice(TypedDict):
 
     rule: Annotated[Any, Field(description="study.choose")]
     text: str
-    changes: Annotated[list[ChangedChoice], Field(description="empty if it was decided before the search")]
+    changes: Annotated[list[ChangedChoice], Field(description="changes of the rule after the start of the search")]
 
 
 class ExpectedVolume(TypedDict):
     """Mean and standard deviation of the hypervolume over random searches of n trials."""
 
     orders: Annotated[
-        int, Field(description="number of random orders (seed 0); exact if there are at most so many subsets")
+        int, Field(description="number of random orders (seed 0); the means are exact for at most so many subsets")
     ]
     budgets: list[int]
     means: list[float]
@@ -85,14 +81,16 @@ class ExpectedVolume(TypedDict):
 class Volume(TypedDict):
     """The growth of the front's hypervolume; higher is better."""
 
-    reference: Annotated[float, Field(description="in every scaled metric: 0 is the best of `scale`, 1 the worst")]
+    reference: Annotated[float, Field(description="coordinate in each metric, scaled to 0 = best and 1 = worst")]
     scale: Annotated[
         dict[str, list[float]], Field(description="the best and the worst value within the limits, by metric")
     ]
     trials: Annotated[
-        list[dict[str, float]], Field(description="the trials that increased it, with its value after them")
+        list[dict[str, float]], Field(description="trials that raised the hypervolume, and the hypervolume after each")
     ]
-    expected: Annotated[ExpectedVolume | Missing, Field(description="of a random search among the same trials")]
+    expected: Annotated[
+        ExpectedVolume | Missing, Field(description="hypervolume of a random search among the same trials")
+    ]
 
 
 class FrontPart(TypedDict):
@@ -104,13 +102,13 @@ class FrontPart(TypedDict):
     metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
     limits: list[LimitPart]
     limit_changes: Annotated[
-        list[ChangedChoice], Field(description="empty where the limits were given before the search")
+        list[ChangedChoice], Field(description="changes of the limits after the start of the search")
     ]
     members: Annotated[list[Member], Field(description="the best of the leading metric first")]
-    near: Annotated[list[int], Field(description="dominated trials that may belong to it, by their intervals")]
+    near: Annotated[list[int], Field(description="dominated trials that may be on the front, by their intervals")]
     choice: Annotated[NotRequired[Choice], Field(description="absent with one metric")]
     complete: Count
-    beyond_limits: Annotated[Count, Field(description="of the complete trials")]
+    beyond_limits: Annotated[Count, Field(description="number of complete trials beyond a limit")]
     share_beyond_limits: Share | None
     hypervolume: Annotated[NotRequired[Volume | Missing], Field(description="absent with one metric")]
 

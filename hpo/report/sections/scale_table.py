@@ -23,7 +23,7 @@ from hpo.trials.trial import Trial
 class BestOfScale(TypedDict):
     """The best complete trial of a scale."""
 
-    number: Annotated[int, Field(description="below 0: a trial of another study, which this study extends")]
+    number: Annotated[int, Field(description="below 0 = an imported trial of another study")]
     score: float
 
 
@@ -62,11 +62,11 @@ def law_text(law: LawPart | Missing, best: BestOfScale | None, num_below: int, t
         where = "inside" if low <= score <= high else "outside of"
         result = f"the target reached {text(score)}, {where} the interval"
     return (
-        f"**Loss over cost**: the scales below the target predict its best loss as {text(law['predicted'])} "
-        f"({low:.4g} to {high:.4g}, 95 %); {result}. "
+        f"**Loss over cost**: the scales below the target predict a best loss of {text(law['predicted'])} at the "
+        f"target ({low:.4g} to {high:.4g}, 95 %); {result}. "
         f"The power law is loss = {law['factor']:.4g} cost^-{law['exponent']:.3g}, with cost relative to the first "
-        f"scale, through the best loss of each scale. It has no irreducible loss, because {num_below} scales do not "
-        f"determine one. Larger scales have fewer trials, so their best is less likely to be the true best."
+        f"scale, fitted to the best losses of these scales. {num_below} scales are too few to also fit an irreducible "
+        f"loss. A scale with fewer trials is less likely to have found its true best."
     )
 
 
@@ -85,18 +85,18 @@ class ScaleTable(TypedDict):
     ]
     best: Annotated[list[Any], Field(description="the best value of each scale; null = no score")]
     moves: Annotated[
-        float | None, Field(description="distance between the scales' best values; null = no scale has one")
+        float | None, Field(description="distance between the scales' best values; null = no value has a score")
     ]
     moves_is: Annotated[
         Literal["factor", "places"],
-        Field(description="factor = the largest over the smallest, places = in the list of values"),
+        Field(description="factor = largest / smallest best value, places = distance in the list of values"),
     ]
     cost: Annotated[
         float | None,
         Field(
             ge=0,
-            description="the most that the smallest scale's best value loses against the best of another scale; null = "
-            "unknown, or the value has no score at another scale",
+            description="largest loss of score at a scale that uses the smallest scale's best value; null = fewer than "
+            "two scales have scores, or one of them lacks this value",
         ),
     ]
     cost_error: Annotated[
@@ -146,7 +146,7 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
 
 
 def _error(trial: Trial, other: Trial, metric: str) -> float | None:
-    """Return the standard error of the mean difference over the common trainings; None for fewer than two."""
+    """Return the standard error of the two trials' mean difference over folds and repeats; None with fewer than two."""
     pairs = list(zip(trial.values(metric), other.values(metric), strict=False))
     if len(pairs) < 2:
         return None
@@ -178,7 +178,7 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If it moves, the sentence also says how much score a larger scale loses, at most, with the smallest scale's best
+    If it moves, the sentence also gives the largest loss of score at a scale that uses the smallest scale's best
     value. If no value has a score, the sentence says so.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
@@ -189,20 +189,20 @@ def table_text(table: ScaleTable, metric: str) -> str:
     elif table["moves_is"] == "factor":
         text = f"the best {key} moves by a factor of {moves:.3g}"
     else:
-        text = f"the best {key} moves by {moves:g} places of its list"
+        text = f"the best {key} moves by {moves:g} places in its list of values"
     if None in table["best"]:
-        text = f"{text}, as far as there are scores"
+        text = f"{text}; scales without a score are left out"
     elif cost is None and (missing := _num_without_smallest(table)):
-        text = f"{text}; that of the smallest scale failed, or was not tried, at {missing} of the other scales"
+        text = f"{text}; the smallest scale's best failed, or was not tried, at {missing} of the other scales"
     elif cost:
-        text = f"{text}; that of the smallest scale costs at most {cost:.3g} of {metric} at the other scales"
+        text = f"{text}; the smallest scale's best loses at most {cost:.3g} of {metric} at the other scales"
         text += _noise_text(cost, table["cost_error"])
     return text
 
 
 def _noise_text(cost: float, error: float | None) -> str:
     if error is None:
-        return ": with one training each, which may be chance; set study.repeats=3 to find out"
+        return "; with one training each, this may be chance: set study.repeats=3 to find out"
     chance = ", which may be chance" if cost < _SIGNIFICANT_ERRORS * error else ""
     return f" (standard error {error:.2g}{chance})"
 

@@ -45,7 +45,7 @@ class ScalePart(TypedDict):
 
     number: Annotated[Positive, Field(description="from 1, the smallest; the last is the target")]
     changes: Annotated[Point, Field(description="changed settings of this scale")]
-    complete: Annotated[Count, Field(description="including trials of a study that this one extends")]
+    complete: Annotated[Count, Field(description="including imported trials of other studies")]
     failed: Count
     best: Annotated[BestOfScale | None, Field(description="scores of different scales are not comparable")]
     cost: Annotated[float | None, Field(description="cost of a training relative to the first scale")]
@@ -58,12 +58,12 @@ class ShiftPart(TypedDict):
 
     value: float
     interval: Annotated[
-        list[float], Field(description="95 % interval, by parabolas through the better half of each scale")
+        list[float], Field(description="95 % interval, from parabolas through the better half of each scale's trials")
     ]
-    moves: Annotated[bool, Field(description="whether the interval excludes no shift")]
+    moves: Annotated[bool, Field(description="whether the interval excludes 0, or 1 for a factor")]
     is_known: Annotated[
         bool,
-        Field(description="whether it moves, or certainly moves less than a quarter of the dimension over all scales"),
+        Field(description="true = the best value moves, or moves less than a quarter of the dimension over all scales"),
     ]
 
 
@@ -73,7 +73,7 @@ class Transfer(TypedDict):
     key: str
     shift_is: Annotated[
         Literal["factor", "difference", "steps"],
-        Field(description="factor for a logarithmic range, difference for another, steps for places in listed values"),
+        Field(description="factor = logarithmic range, difference = other range, steps = places in a list of values"),
     ]
     best: Annotated[
         list[Any], Field(description="mean of the best trials of each scale, weighted by rank; null = no trial")
@@ -85,7 +85,7 @@ class Transfer(TypedDict):
 
 
 class Chosen(TypedDict):
-    """For a hyperparameter whose values have no order: its value in each scale's best trial."""
+    """The value of a hyperparameter in each scale's best trial, if its values have no order."""
 
     key: str
     best: Annotated[
@@ -105,7 +105,7 @@ class ScalesPart(TypedDict):
     ]
     expected: Annotated[
         NotRequired[Point],
-        Field(description="the best point at the target that a ladder expects from lower scales; absent if unknown"),
+        Field(description="best point at the target that a ladder predicts from smaller scales; absent if unknown"),
     ]
 
 
@@ -216,7 +216,8 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     sentences = [*_shift_texts(known), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph(
-            "**Does it transfer?** The values of the best trials of each scale, and a fit of its better half:"
+            "**Do the best values transfer?** The table has the values of each scale's best trials. The shifts below "
+            "it come from a fit to the better half of each scale's trials."
         )
         yield Table(
             ("best of", *(f"scale {each['number']}" for each in scales["each"])),
@@ -279,7 +280,7 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
         best, verb = (
             ("its best value moves", "it matters") if len(keys) == 1 else ("their best values move", "they matter")
         )
-        yield f"{join_names(keys)}: it is unknown whether {best}, because {verb} too little for {trials}"
+        yield f"{join_names(keys)}: it is unknown whether {best}; {verb} too little for a fit to {trials}"
 
 
 def _trial_text(number: int) -> str:
@@ -291,11 +292,11 @@ def _is_known(each: Transfer) -> bool:
 
 
 def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
-    unit, places = "a factor of " * (kind == "factor"), " places of its list" * (kind == "steps")
+    unit, places = "a factor of " * (kind == "factor"), " places in its list" * (kind == "steps")
     low, high = shift["interval"]
     if not shift["moves"]:
         between = f"{unit}{low:.3g} to {high:.3g}{places} per doubling of cost"
-        return f"does not move, as far as {trials} show ({between})"
+        return f"shows no shift in {trials} ({between}, 95 %)"
     verb, ends = "rises", [shift["value"], low, high]
     if high < (1 if kind == "factor" else 0):
         verb, ends = "falls", [1 / end if kind == "factor" else -end for end in (shift["value"], high, low)]

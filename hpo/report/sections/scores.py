@@ -12,7 +12,7 @@ from hpo.trials.trial import Trial
 
 
 class Spread(TypedDict):
-    """The mean of a number over folds and seeds; for one value, `standard_error` and `interval` are null."""
+    """The mean of a number over folds and seeds; `standard_error` and `interval` are null for a single value."""
 
     mean: float
     standard_error: float | None

@@ -49,18 +49,18 @@ class Counts(TypedDict):
         NotRequired[EndedBy], Field(description="what ended the search, such as the budget; absent before the end")
     ]
     budget_counts: Annotated[
-        NotRequired[Counted], Field(description="the unit of the budget; absent if the strategy trains completely")
+        NotRequired[Counted], Field(description="the unit of the budget; absent if all trainings are full")
     ]
     configurations: Annotated[
         NotRequired[Count],
-        Field(description="number of different proposed points; absent if the strategy trains completely"),
+        Field(description="number of different proposed points; absent if all trainings are full"),
     ]
     retries: Annotated[
-        NotRequired[Count], Field(description="retries of failed trials, outside of the budget; absent with none")
+        NotRequired[Count], Field(description="retries of failed trials, outside of the budget; absent if none")
     ]
     further_trained: Annotated[
         NotRequired[list[int]],
-        Field(description="trials that were fully trained after the search; absent if the strategy trains completely"),
+        Field(description="trials that were fully trained after the search; absent if all trainings are full"),
     ]
     tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
     proposed: Count
@@ -72,20 +72,20 @@ class Counts(TypedDict):
     tasks_saved: Count
     running: Annotated[Count, Field(description="trials that a process was training when the report was written")]
     interrupted: Annotated[
-        NotRequired[Positive], Field(description="unfinished trials that no process trains; absent with none")
+        NotRequired[Positive], Field(description="unfinished trials that no process trains; absent if none")
     ]
     failures: Annotated[dict[str, int], Field(description="number of failed trials by reason")]
 
 
 class Imported(TypedDict):
-    """How many trials of another study's table this study imports, and how many this study skips."""
+    """How many trials this study imports from the table of another study, and how many it skips."""
 
     source: Annotated[str, Field(description="the table")]
-    finished: Annotated[Count, Field(description="its finished trials")]
+    finished: Annotated[Count, Field(description="finished trials in the table")]
     used: Annotated[Count, Field(description="the imported trials")]
-    outside: Annotated[Count, Field(description="trials outside of this space")]
-    shorter: Annotated[Count, Field(description="trials with less training than others in the table")]
-    filled: Annotated[Count, Field(description="imported trials with a value of study.imports_fill")]
+    outside: Annotated[Count, Field(description="skipped: outside of this space")]
+    shorter: Annotated[Count, Field(description="skipped: less training than others in the table")]
+    filled: Annotated[Count, Field(description="imported trials that got a value from study.imports_fill")]
 
 
 class SearchPart(SpacePart, ActionsPart):
@@ -99,7 +99,7 @@ class SearchPart(SpacePart, ActionsPart):
         Count | Missing, Field(description="number of points of other studies that the strategy knew from the start")
     ]
     imports: Annotated[
-        NotRequired[list[Imported]], Field(description="the trials of these points, by table; absent with none")
+        NotRequired[list[Imported]], Field(description="the trials of these points, by table; absent if none")
     ]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 
@@ -225,8 +225,8 @@ def _target_text(report: ReportJson) -> Iterator[str]:
     if expected is not None and not is_missing(expected):
         instead = f": the winner's expected score is {interval_text(expected, '{:.4g}'.format)}"
     yield (
-        f"a score has reached study.target={format_value(target)}; with noise, the first of many that reaches it is "
-        f"too optimistic{instead}"
+        f"a score has reached study.target={format_value(target)}; with noise, the first score that reaches a "
+        f"target is too optimistic{instead}"
     )
 
 

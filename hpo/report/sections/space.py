@@ -49,7 +49,7 @@ class Importance(TypedDict):
     values: dict[str, float]
     significant: Annotated[
         NotRequired[list[str]],
-        Field(description="hyperparameters that matter more than chance explains, by shuffled scores"),
+        Field(description="hyperparameters whose share is significant, by a test with shuffled scores"),
     ]
     shapley: Annotated[
         dict[str, Contributed] | Missing, Field(description="HyperSHAP values, with the middle 95 % of the fits")
@@ -78,7 +78,7 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dimension's entry in report.json, with its default, and for evenly spaced numbers `linear` or `log`."""
+    """Return a dimension's entry in report.json, with its default and the scale of evenly spaced numbers."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default
@@ -88,7 +88,7 @@ def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _scale(values: Sequence[Value]) -> str | None:
-    """Return `linear` or `log` if at least three numbers are evenly spaced on this scale within 1 %; else None."""
+    """Return the scale (`linear` or `log`) on which at least three numbers are evenly spaced within 1 %; else None."""
     numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < max(3, len(values)):
         return None

@@ -50,7 +50,7 @@ class ExtendedPart(TypedDict):
     before: Annotated[int, Field(description="number of the trial in the other study")]
     score_before: float
     score: float | None
-    gain: Annotated[float | None, Field(description="gain of the score; above 0 is better in either direction")]
+    gain: Annotated[float | None, Field(description="how much better `score` is than `score_before`; above 0 = better")]
     continued: Annotated[bool, Field(description="whether it continued from the state of the trial in the other study")]
 
 
@@ -70,7 +70,7 @@ class CodePart(TypedDict):
     toolkit: Annotated[
         dict[str, str | None], Field(description="the toolkit's commit, if known, and a hash of its files")
     ]
-    versions: Annotated[dict[str, str], Field(description="of Python and the libraries that compute points and scores")]
+    versions: Annotated[dict[str, str], Field(description="by name: Python and the libraries behind points and scores")]
 
 
 @with_config(EXACT)
@@ -86,7 +86,7 @@ class ReproductionPart(TypedDict):
         Count, Field(description="numbers in report.json that differ from those of the trainings")
     ]
     tolerance: Annotated[
-        float, Field(ge=0, lt=1, description="share of a score up to which a difference does not count")
+        float, Field(ge=0, lt=1, description="largest relative difference at which two scores count as equal")
     ]
     changes: Annotated[list[str], Field(description="changes since the study's start")]
 
@@ -120,7 +120,7 @@ def describe_study(study: PreparedStudy, notes: Notes, subject: Subject) -> Stud
     not_trained = missing("there was no training")
     # A simulated cluster has its own clock, which starts at 0.
     has_own_time, name = config.dispatch.type.has_own_time, config.dispatch.name
-    simulated = missing(f"dispatch={name} has its own clock") if has_own_time else None
+    simulated = missing(f"dispatch={name} simulates time, so there is no date") if has_own_time else None
     rerun = f"hpo search --config {short_path(study.folder.config_path)} study.name={config.study.name}-again"
     described: StudyPart = {
         "name": config.study.name,
@@ -145,7 +145,7 @@ def describe_study(study: PreparedStudy, notes: Notes, subject: Subject) -> Stud
 
 
 def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
-    """Return the result of the last `hpo reproduce`; None if there is none. Raise StudyError for an invalid file."""
+    """Return the result of the last `hpo reproduce`; None before the first. Raise StudyError for an invalid file."""
     path = study.folder.reproduction_path
     if not path.exists():
         return None
@@ -156,7 +156,7 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the study that this study extends, with the changes and the extended trials; None if there is none."""
+    """Return the study that this study extends, with the changes and the extended trials; None if it extends none."""
     section = study.config.study
     if section.extends is None:
         return None
@@ -202,7 +202,7 @@ def reproduction_text(summary: ReportJson) -> str:
     """Return the result of the last `hpo reproduce` as the end of a sentence, such as `tried on 2026-11-26: ...`."""
     result = summary["study"].get("reproduction")
     if summary["study"]["objective"] == OUTSIDE:
-        return "none here, because the trials were trained outside of the toolkit"
+        return "impossible, because the trials were trained outside of the toolkit"
     if result is None:
         return f"not tried (`hpo reproduce {summary['study']['name']}`)"
     trials, trainings = result["trials"], result["trainings"]

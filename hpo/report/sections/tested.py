@@ -36,11 +36,11 @@ class TestedMember(TypedDict):
 
     trial: int
     metrics: Annotated[NotRequired[dict[str, float]], Field(description="absent without a score")]
-    estimates: Annotated[NotRequired[dict[str, EstimatePart]], Field(description="of the metrics, as for the winner")]
-    error: Annotated[NotRequired[str], Field(description="why it has no score; absent with a score")]
+    estimates: Annotated[NotRequired[dict[str, EstimatePart]], Field(description="by metric, as in `test.estimates`")]
+    error: Annotated[NotRequired[str], Field(description="why the trial has no score; absent if it has one")]
     validation_score: float
     validation_metrics: Annotated[
-        dict[str, float], Field(description="of each metric, each number with a limit, and study.measured")
+        dict[str, float], Field(description="by name: metrics, numbers with a limit, study.measured")
     ]
 
 
@@ -55,11 +55,11 @@ class TestPart(TypedDict):
     metrics: dict[str, float]
     estimates: Annotated[
         NotRequired[dict[str, EstimatePart]],
-        Field(description="of the study's metrics, and of others with an interval"),
+        Field(description="by name: the study's metrics, and other metrics that have an interval"),
     ]
     difference: Annotated[
         NotRequired[dict[str, EstimatePart]],
-        Field(description="of the winner minus the default configuration, by metric"),
+        Field(description="by metric: the winner's score minus the default configuration's"),
     ]
     size: int
     validation_score: Annotated[float, Field(description="the score that chose the winner")]
@@ -98,7 +98,7 @@ class Overtuning(TypedDict):
 
     gap: Annotated[
         float | Missing,
-        Field(description="the score that chose the winner minus its test score; above 0 = too optimistic"),
+        Field(description="how much worse the winner's test score is than the score that chose it; above 0 = worse"),
     ]
     default_on_test: OnTest | Missing
 
@@ -113,14 +113,14 @@ class FinalistPart(TypedDict):
     fresh_values: list[float]
     search_scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
+        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
     ]
     fresh_scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="the same on the fresh seeds; also absent without `fresh_score`"),
+        Field(description="`search_scores` on the fresh seeds; also absent if `fresh_score` is null"),
     ]
     error: Annotated[
-        str | None, Field(description="null = no failure; if `fresh_score` is null too, its trainings are not finished")
+        str | None, Field(description="why it failed on fresh seeds; null = it has `fresh_score`, or is not finished")
     ]
 
 
@@ -194,7 +194,7 @@ def is_unfinished(finalist: FinalistPart) -> bool:
 def read_test(report: ReportJson) -> Iterator[Block]:
     """Yield the scores of the tested trial, and how often the test split was evaluated.
 
-    Without a test result, yield the reason; yield nothing if there is also no winner.
+    Without a test result, yield the reason. Without a test result and a winner, yield nothing.
     """
     test = report["test"]
     if is_missing(test):
@@ -223,7 +223,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
 
 
 def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
-    """Yield a table of the front's trials with their scores on test and in the search, and why scores are missing."""
+    """Yield the front's scores on the test split and in the search as a table, then why scores are missing."""
     names = list(members[0]["validation_metrics"])
     columns = [[str(member["trial"]) for member in members]]
     for name in names:

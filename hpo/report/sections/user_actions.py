@@ -44,10 +44,10 @@ class ActionsPart(TypedDict):
     """The user actions; a key is absent if there are no actions of its kind."""
 
     added_points: Annotated[
-        NotRequired[list[AddedPointPart] | Missing], Field(description="points added by users; absent with none")
+        NotRequired[list[AddedPointPart] | Missing], Field(description="points added by users; absent if none")
     ]
     user_actions: Annotated[
-        NotRequired[list[OtherAction] | Missing], Field(description="other user actions, in order; absent with none")
+        NotRequired[list[OtherAction] | Missing], Field(description="other user actions, in order; absent if none")
     ]
 
 
@@ -105,7 +105,7 @@ class NotesPart(TypedDict):
 class NotesSection(TypedDict, total=False):
     """The key `notes` of report.json, if there are notes."""
 
-    notes: Annotated[NotesPart, Field(description="notes written with `hpo note`; absent with none")]
+    notes: Annotated[NotesPart, Field(description="notes written with `hpo note`; absent if none")]
 
 
 def describe_notes(study: PreparedStudy) -> NotesSection:

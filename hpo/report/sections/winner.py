@@ -50,12 +50,12 @@ class FreshScore(TypedDict):
     """The winner's scores on fresh seeds, if these scores chose the winner among the finalists."""
 
     score: Annotated[float, Field(description="mean of `values`")]
-    values: Annotated[list[float], Field(description="scores of the folds and fresh seeds")]
+    values: Annotated[list[float], Field(description="score of each fold and fresh seed")]
     n: Positive
-    standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
+    standard_deviation: Annotated[float | None, Field(description="of `values`, divisor n - 1; null = only one value")]
     scores: Annotated[
         NotRequired[dict[str, Spread]],
-        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
+        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
     ]
 
 
@@ -68,29 +68,31 @@ class Winner(TypedDict):
     number: Count
     round: Count
     point: Point
-    amount: Annotated[int | None, Field(description="its planned amount of training; null = complete training")]
+    amount: Annotated[int | None, Field(description="its planned amount of training; null = full training")]
     reached: Annotated[
         NotRequired[float | None],
-        Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
+        Field(description="the amount at its last report; null = no report; absent if all trainings are full"),
     ]
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
-    standard_deviation: Annotated[float | None, Field(description="of `values`, with n - 1; null for one value")]
+    standard_deviation: Annotated[float | None, Field(description="of `values`, divisor n - 1; null = only one value")]
     expected: Annotated[NotRequired[ExpectedPart | Missing], Field(description="its expected score in a new training")]
     num_parameters: int | None
     returned: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="means of other numbers that the objective returned; absent with none"),
+        Field(description="means of other numbers that the objective returned; absent if none"),
     ]
-    notes: Annotated[NotRequired[dict[str, float | str]], Field(description="the objective's notes; absent with none")]
+    notes: Annotated[NotRequired[dict[str, float | str]], Field(description="the objective's notes; absent if none")]
     fresh: Annotated[
         NotRequired[FreshScore],
         Field(description="the scores on fresh seeds that chose it; absent if `score` chose it"),
     ]
     scores: Annotated[
         NotRequired[dict[str, Spread]],
-        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
+        Field(
+            description="by name: metrics, numbers with a limit, study.measured; absent with one name and no `front`"
+        ),
     ]
     config: str
     model: dict[str, Any] | None
@@ -104,20 +106,20 @@ class Short(TypedDict):
     score: float
     point: Point
     amount: Annotated[
-        NotRequired[int], Field(description="its planned amount of training; absent if the strategy trains completely")
+        NotRequired[int], Field(description="its planned amount of training; absent if all trainings are full")
     ]
     reached: Annotated[
         NotRequired[float | None],
-        Field(description="the amount at its last report, null = none; absent if the strategy trains completely"),
+        Field(description="the amount at its last report; null = no report; absent if all trainings are full"),
     ]
     scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="of each metric, each number with a limit, and study.measured; absent with one score"),
+        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
     ]
-    is_on_front: Annotated[NotRequired[bool], Field(description="absent with one metric without limits")]
+    is_on_front: Annotated[NotRequired[bool], Field(description="absent with one metric and no limit")]
     excess: Annotated[
         NotRequired[float],
-        Field(ge=0, description="its excess over the limits, as a share; absent with one metric without limits"),
+        Field(ge=0, description="sum of its relative excesses over the limits; absent with one metric and no limit"),
     ]
 
 
@@ -127,13 +129,13 @@ class DefaultTrial(TypedDict):
     number: int
     score: float | None
     state: State
-    amount: Annotated[int | None, Field(description="its amount of training; null = complete training")]
+    amount: Annotated[int | None, Field(description="its amount of training; null = full training")]
     values: Annotated[dict[str, float], Field(description="score of each fold and seed")]
     scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="of each metric, each number with a limit, and study.measured; "
-            "absent with one score, or if it has none"
+            description="by name: metrics, numbers with a limit, study.measured; "
+            "absent with only one name, or if the trial is not complete"
         ),
     ]
     gain: Annotated[
@@ -206,7 +208,7 @@ def _fresh_score(again: Trial, goal: Goal) -> FreshScore:
 
 
 def chosen_score(winner: Winner) -> FreshScore | Winner:
-    """Return the winner's scores on fresh seeds if these chose the winner, else its scores in the search."""
+    """Return the scores that chose the winner: its scores on fresh seeds, or its scores in the search."""
     return winner.get("fresh", winner)
 
 
@@ -280,7 +282,7 @@ def describe_baselines(
     if study.config.strategy["name"] != "random":
         standings = [] if is_missing(comparison) else comparison["standings"]
         scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
-        random = missing(f"there is no random search for comparison: {comparison_command(study)}")
+        random = missing(f"the study was not compared with random search: {comparison_command(study)}")
         if scores:
             name = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
             random = {"this_study": False, "trials": scores[-1]["budget"], name: scores[-1]["mean_score"]}
@@ -379,7 +381,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     score = f"**{view.values_with_spread}**{spread_note(view)}{view.amount_text}"
     result = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
     if reason := reason_missing(winner.get("expected")):
-        result = f"{result} How much of that is chance is not known: {reason}."
+        result = f"{result} It is not known how much of this score is chance: {reason}."
     if scores := [*_metrics_table(report)]:
         yield from (Paragraph(result), *scores, Paragraph(against))
     else:
@@ -416,10 +418,10 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference is in the metric's unit. If the winner's expected score is known, the sentence uses this score, and
-    gives an interval. Otherwise, the sentence uses the score in the search, which is too optimistic, because it is the
-    best of many scores. With several metrics, the sentence uses the leading metric, and names this metric. If the two
-    trials cannot be compared, the sentence says why.
+    The difference is in the unit of the metric; with several metrics, of the leading one. If the winner's expected
+    score is known, the sentence uses this score, and gives an interval. Otherwise, it uses the score in the search.
+    This score is too optimistic, because it is the best of many. If the winner and the default cannot be compared, the
+    sentence says why.
     """
     winner, baselines = summary["winner"], summary["baselines"]
     default = baselines if is_missing(baselines) else baselines["default"]
@@ -435,8 +437,8 @@ def against_default(summary: ReportJson) -> str:
     if score is None or default["state"] in _UNFINISHED:
         return f"The default configuration (trial {number}) {_UNFINISHED.get(default['state'], 'has not ended')}."
     if default["amount"] != winner["amount"]:
-        trained = f"was trained to {default['amount']} only (trial {number}), with {text(score)}"
-        return f"The default configuration {trained}: the two are not comparable."
+        trained = f"(trial {number}) was trained to {default['amount']} only, and has {text(score)}"
+        return f"The default configuration {trained}: its score is not comparable with the winner's."
     theirs = f"the default configuration, which has {text(score)} (trial {number}){leading}"
     if expected := default.get("gain"):
         gain, low, high = expected["value"], expected["low"], expected["high"]

@@ -234,7 +234,7 @@ def test_a_search_by_commands(capsys, monkeypatch):
     assert (code, "the budget of 3 is used up; open trials: 2" in err) == (1, True)
     assert "`hpo resume lab study.trials=6`" in err
     assert command(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")
-    assert "Reproduction: none here" in Path("runs/lab/report.md").read_text()
+    assert "Reproduction: impossible" in Path("runs/lab/report.md").read_text()
     study = hpo.load("lab")
     assert (study.status.state, study.trials["seconds"].tolist()[1], study.best.score) == ("ended", 9, 0.25)
     # A larger budget continues it; nothing here repeats it.

@@ -111,7 +111,7 @@ def test_a_report_has_it_in_numbers_and_in_words(tmp_path):
     assert all(one["trial"] >= 10 for one in report["best_so_far"]["trials"])
     assert not any(end["key"] == SCALE for end in report["at_the_end"])
     assert "could not be made" not in text + page
-    for words in ("toy.width=32", "Does it transfer?", "Loss over cost"):
+    for words in ("toy.width=32", "Do the best values transfer?", "Loss over cost"):
         assert words in text
     assert all(f"id='{name}-data'" in page for name in ("transfer", "loss-over-cost"))
     checklist = write_checklist(prepared(tmp_path / "toy", scaled()), report).read_text()
@@ -135,10 +135,10 @@ NOISY = [[[low + s, low, low - s], [mid - s, mid, mid + s]] for s, low, mid in (
     ("by_scale", "words"),
     [
         ([ONE, ONE], "is the same at every scale"),
-        ([ONE, OTHER], "moves by 2 places of its list; that of the smallest scale"),
-        ([ONE, OTHER], "one training each, which may be chance; set study.repeats=3"),
+        ([ONE, OTHER], "moves by 2 places in its list of values; the smallest scale's best loses"),
+        ([ONE, OTHER], "one training each, this may be chance: set study.repeats=3"),
         (NOISY, "(standard error 0.23, which may be chance)"),
-        ([ONE[::-1], [[2.0], [1.5]]], "that of the smallest scale failed, or was not tried, at 1 of the o"),
+        ([ONE[::-1], [[2.0], [1.5]]], "the smallest scale's best failed, or was not tried, at 1 of the o"),
         ([[], []], "no value of rate has a score"),
     ],
 )

@@ -159,7 +159,7 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
         (3e-6, 2e-6, {}, "In the search it is better by 1.000e-6 than"),
         (0.8, 0.9, {}, "In the search it is worse by 0.1000"),
         (0.8, 0.8, {}, "In the search it is as good as the default configuration"),
-        (0.9, 0.8, {"amount": 1}, "The default configuration was trained to 1 only (trial 0), with 0.8000: "),
+        (0.9, 0.8, {"amount": 1}, "The default configuration (trial 0) was trained to 1 only, and has 0.8000: "),
         (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
         (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
         # What is expected counts where that is known.
