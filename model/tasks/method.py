@@ -90,11 +90,11 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),
-        "checkpoint": f"the weights with the best score by the study's metric on the validation split, evaluated {every}"
+        "checkpoint": f"the weights with the best validation score by the study's metric, evaluated {every}"
         + (f"; these weights are a running mean (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (
-            "all random numbers of a training come from its seed; on a CPU, trainings with the same number of threads "
-            "are bit-identical; on a GPU, "
+            "all random numbers of a training come from its seed; on a CPU, the same seed and number of threads give "
+            "bit-identical results; on a GPU, "
             + (
                 "torch.use_deterministic_algorithms is on"
                 if training.deterministic
@@ -126,7 +126,7 @@ def _preprocessing(data: Any) -> str:
         tokens = "byte-level subwords" if data.tokens == "subwords" else data.tokens
         return f"{tokens}, {case}, cut into blocks of {data.context} tokens"
     if data.name == "tagging":
-        return f"{case}, words with endings of {data.ending_length} letters, in pieces of up to {data.max_length} words"
+        return f"words and {data.ending_length}-letter endings, {case}, in pieces of up to {data.max_length} words"
     tokens = getattr(data, "tokens", "words")
     return f"{tokens}, {case}, cut to {data.max_length} tokens"
 
@@ -138,8 +138,8 @@ def _vocabulary(data: Any) -> str:
         return f"each number from 0 to {data.num_symbols - 1} that occurs{_UNKNOWN}"
     if data.name == "language_modelling" and data.tokens == "subwords":
         return (
-            f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and merged pairs that occur "
-            f"at least {data.min_count} time(s){_LEARNED}; no text is unknown"
+            f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and the merged pairs "
+            f"that occur at least {data.min_count} time(s){_LEARNED}; no text is unknown"
         )
     most = f", at most {data.max_size:,}" if data.max_size else ""
     return f"tokens that occur at least {data.min_count} time(s){most}{_UNKNOWN}"

@@ -45,8 +45,8 @@ def reductions_of(
 ) -> Sequence[tuple[float, float]]:
     """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per evaluation.
 
-    From `epochs` epochs on, the learning rate is `factor` times the learning rate without reductions. Each
-    report of `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better the metrics `new` are.
+    From `epochs` epochs on, the learning rate is `factor` times the learning rate without reductions. Each report of
+    `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better the metrics `new` are.
     """
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     plateau, best, reductions = Plateau(), None, []
