@@ -124,7 +124,7 @@ class TextMetrics:
         signed = signatures(self.tokenize or "none", self.lowercase)
         return {
             "exact_match": f"share of predictions with the same {unit} as the reference{case}, 0 to 1",
-            "token_error_rate": f"edit distances in {unit}{case}, divided by the number of reference {unit}, 0 and up",
+            "token_error_rate": f"sum of edit distances{case}, divided by the number of reference {unit}, 0 and up",
             "bleu": f"sacrebleu, 0 to 100, {signed['bleu']}{own}",
             "chrf": f"sacrebleu, 0 to 100, {signed['chrf']}",
         }
