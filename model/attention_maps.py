@@ -70,7 +70,7 @@ class Reading:
 
     Attributes:
         inputs: the arguments of the network.
-        axes: by kind of attention (see NAMES): the tokens of its queries and of its keys.
+        axes: a dict from each kind of attention (a key of NAMES) to its query tokens and its key tokens.
         piece: a text that says which piece of the input is read; empty = the whole input.
     """
 
@@ -121,7 +121,7 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
 
 
 def _maps(network: nn.Module, reading: Reading) -> Iterator[dict[str, Any]]:
-    """From the stored weights, yield one map per layer: encoder layers, decoder layers, then cross-attention layers."""
+    """Yield a map of the stored weights for each layer: encoder layers, decoder layers, then cross-attention layers."""
     for name, place, attention in _attentions(network, reading.axes):
         rows, columns = reading.axes[name]
         assert attention.stored_weights is not None

@@ -43,7 +43,7 @@ class Checkpoint:
 
 
 def save_checkpoint(checkpoint_dir: str, config: Config[Any, Any], task: Task, weights: dict[str, Tensor]) -> None:
-    """Write weights, configuration, `Task` and their hashes to a folder. Replace an existing folder.
+    """Write the weights, the configuration, the task and their hashes to a folder; replace an existing folder.
 
     The folder appears complete or not at all.
     """

@@ -49,11 +49,10 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 def is_of_any_depth(name: str) -> bool:
     """Return whether a size in the result of `sizes_after` can be compared between networks of different depth.
 
-    `name` is the key of the size. It is the name of a layer, or the name of a layer followed by ", changed"; the second
-    key is for the change of the layer's output since the start.
+    `name` is the key of the size. The result is False for two kinds of sizes, which depend on the number of layers:
 
-    The result is False for the output of a whole layer of the stack. It is also False for a change, except the change
-    of the head. These sizes depend on the number of layers.
+    - the output of a layer of the stack, such as `encoder.layers.0`;
+    - the change of an output (a key that ends in ", changed"), except the change of the head's output.
     """
     is_sum = name.rpartition(".")[2].isdigit()
     return not is_sum and (not name.endswith("changed") or name.startswith("head"))

@@ -32,11 +32,11 @@ class Work:
 
 
 def cost_of_unit(config: Config[Any, Any]) -> float:
-    """Return the cost of training from one evaluation to the next, in multiplications, up to a constant factor.
+    """Return a number that is proportional to the cost of training from one evaluation to the next.
 
-    Without `evaluate_every_steps`, evaluations are one epoch apart. All trials of a study have the same number of
-    examples per epoch, so the cost of one example is returned instead of the cost of an epoch. The backward pass and
-    the evaluations change the cost of all trials by the same factor, so the result leaves both out.
+    The number covers only the forward passes, because the backward pass and the evaluations change the cost of all
+    trials by the same factor. Without `evaluate_every_steps`, the number is the cost of one example, because all trials
+    of a study have the same number of examples per epoch.
 
     If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
     sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected

@@ -112,10 +112,10 @@ def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
 
         - `scales`: see `model.config.scales.scales_of`.
         - `rate`: the key of the learning rate.
-        - `holds_from`: a dict from the name of a layer to a pair: a configuration key, and a threshold. The
-          magnitudes of the layer's outputs can be compared only between scales at which the key's value is at least
-          the threshold. With mup and without tied embeddings, the dict has an entry for the head. The threshold is
-          the base width, because `parametrize` limits the initial weights of the head in narrower networks.
+        - `holds_from`: a dict from the name of a layer to a pair: a configuration key, and a threshold. The layer's
+          output sizes can be compared only between scales whose value of the key is at least the threshold. With mup
+          and untied embeddings, the dict has an entry for the head. The threshold is the base width, because
+          `parametrize` limits the initial weights of the head in narrower networks.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -134,7 +134,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               saved.
             - `data_dir`: the folder of the prepared data.
             - `metric`: the metric that chooses the best evaluation; `direction`: maximize or minimize.
-            - `amount`: the number of epochs to train now; the schedule still covers training.epochs. None = all epochs.
+            - `amount`: stop after this many epochs, counted from the start; None = all. The schedule is for all epochs.
             - `checkpoint_dir`: the folder for the trained network; None = do not save the network.
             - `seed`, `threads`: the random seed, and the number of threads.
             - `processes` (optional): the number of processes that train together; 1 by default.
@@ -144,8 +144,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               bit-identical to the result of an uninterrupted training.
             - `trained` (optional): the number of epochs that an earlier task trained and reported. This task does not
               yield the points of these epochs again.
-            - `curves` (optional, only without validation): the learning curves of the folds; schedule=plateau needs
-              these curves.
+            - `curves` (optional, only without validation): the learning curves of the folds, from which
+              schedule=plateau takes the reductions of the learning rate.
 
     Yields:
         One point of the learning curve per evaluation, and one warning per damaged state; see
@@ -170,7 +170,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         DataError: the examples cannot be used, for example because no token occurs `data.min_count` times.
         CheckpointError: the state in `resume_dir` has other settings or another format.
         ValueError: the metric is unknown; the device cannot be used; schedule=plateau has neither validation nor
-            `curves`; or the processes found different states.
+            `curves`; or the processes loaded different states.
     """
     # Imported here, because torch takes seconds to load, and only workers need it.
     from model.training.fold import train_fold
@@ -206,8 +206,8 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
-        the test examples. For some metrics, `scores_by_example` has one entry per example, in ascending order of the
-        example numbers. `score_of_sums` has the functions for entries that are rows; see `hpo.objective` for both.
+        the test examples. `scores_by_example` maps a metric to one row of numbers per example, in ascending order of
+        the example numbers, or to a text that says why there are none. See `Objective` for `score_of_sums`.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.

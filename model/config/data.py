@@ -17,7 +17,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class DataConfig(Section):
     """The settings that all kinds of data share.
 
-    In the task of a training the paths are null, so that a worker cannot read the source files.
+    A worker that trains gets a configuration with null paths, so that it cannot read the source files.
     """
 
     lengths_differ: ClassVar[bool] = True  # whether examples are sequences of different lengths

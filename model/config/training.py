@@ -78,7 +78,7 @@ class TrainingConfig(Section):
             )
         if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
             raise refuse(
-                "must be false unless training.optimizer=sgd and training.momentum is above 0",
+                "must be false, because Nesterov momentum needs training.optimizer=sgd and training.momentum above 0",
                 "training.nesterov",
                 "training.momentum",
             )
@@ -110,7 +110,8 @@ class TrainingConfig(Section):
             )
         if self.deterministic and self.device == "cpu":
             raise refuse(
-                "has no effect on a CPU, which is always deterministic; set it to false, or choose another device",
+                "has no effect on a CPU, which is always deterministic; set training.deterministic to false, or choose "
+                "another device",
                 "training.deterministic",
                 "training.device",
             )

@@ -62,7 +62,7 @@ SHAPE_OF_DATA = {
 class UnknownNetwork(ModelConfig):
     """A placeholder for a model of unknown family or shape.
 
-    Validation refuses the placeholder. The error names the key that has the unknown name, and the allowed names.
+    Validation refuses the placeholder, and the error names the wrong key and the allowed values.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -106,8 +106,8 @@ class Config(Section, Generic[Model, Data]):
         if self.model.parametrization == "mup" and (self.training.optimizer not in MUP_OPTIMIZERS or self.training.l1):
             raise refuse(
                 f"must be 'standard' with training.optimizer={self.training.optimizer} and "
-                f"training.l1={self.training.l1}, because mup needs training.optimizer={' or '.join(MUP_OPTIMIZERS)}, "
-                "and training.l1=0",
+                f"training.l1={self.training.l1}; mup needs training.l1=0, and one of the optimizers "
+                f"{', '.join(MUP_OPTIMIZERS)}",
                 "model.parametrization",
                 "training.optimizer",
                 "training.l1",
@@ -134,8 +134,8 @@ class Config(Section, Generic[Model, Data]):
             )
         if self.training.compile and isinstance(self.model, RecurrentEncoderDecoder) and self.model.goes_token_by_token:
             raise refuse(
-                "must be false with a token-by-token decoder, because torch recompiles it for every length; set it to "
-                "false, or choose model.attend=after and model.input_feeding=false",
+                "must be false with a token-by-token decoder, which torch would recompile for every length; set "
+                "training.compile to false, or choose model.attend=after and model.input_feeding=false",
                 "training.compile",
                 "model.attend",
                 "model.input_feeding",
@@ -163,8 +163,7 @@ class Config(Section, Generic[Model, Data]):
 def parse(config: dict[str, Any], *, source_required: bool = False) -> Config[Any, Any]:
     """Check the keys `model`, `data`, `training` and optionally `metrics` of a dict, and return the configuration.
 
-    Other keys are ignored. `source_required`: whether the configuration must name the files of the data; a worker does
-    not need these files.
+    Other keys are ignored. With `source_required`, the configuration must name the files of the data.
 
     Raises:
         pydantic.ValidationError: the configuration is not valid. The `loc` of an error begins with the full key. An

@@ -19,14 +19,14 @@ _LOST = {
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     """Return one line for the user about each side with texts that must be cut.
 
-    Pairs have the sides source and target. For data that is neither text_classification nor translation, return no
-    line. The lines do not count the texts of a predefined test split. With predefined splits, subwords are learned
+    The sides are the text of text_classification, and the source and the target of translation. For other data, return
+    no lines. The lines do not count the texts of a predefined test split. With predefined splits, subwords are learned
     from the training split, as in a training. If the search splits the data, subwords are learned from all examples.
 
     Raises:
         DataError: the share of a side's texts that would be cut is above data.max_cut_share.
-        DataError: all texts of a side, also those of the test split, have more than data.max_length tokens. If the
-            tokens are subwords, the words between blanks are counted.
+        DataError: every text of a side, including the test split, has more than data.max_length tokens. In this check,
+            the words between blanks replace subwords.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()
@@ -51,7 +51,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
 
 
 def _empty_vocabulary(unit: str, lowercase: bool) -> Vocabulary:
-    """Return an empty vocabulary; it is enough for counting tokens, because unknown tokens count, too."""
+    """Return an empty vocabulary, which can count the tokens of a text, because unknown tokens count, too."""
     return Vocabulary(unit, lowercase, ())
 
 

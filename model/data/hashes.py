@@ -46,7 +46,7 @@ def _refuse_other_format(folder: Path, number: Any) -> None:
         return
     is_later = isinstance(number, int) and number > FORMAT
     why = (
-        "a later version of the toolkit wrote these files and can read them"
+        "install the later version of the toolkit that wrote these files"
         if is_later
         else "the files were written before the first release; train again"
     )

@@ -8,15 +8,14 @@ from torch import Tensor
 class Packing(NamedTuple):
     """The positions of packed tokens in the padded batch; only attention needs the padded form.
 
-    A token attends only to the tokens of its sequence. A block mask over all packed tokens would be as large as
-    (tokens, tokens). So each attention layer pads its queries, keys and values, and uses the kernels and masks for
-    padded batches. Causal attention needs no mask.
+    A token attends only to the tokens of its sequence. A mask over packed tokens would have the shape (tokens, tokens).
+    So each attention layer pads its queries, keys and values, and uses the kernels and masks for padded batches.
 
     torch 2.13 has two kernels for packed sequences, but both lack needed features. `varlen_attn` supports neither
     dropout nor float32. The kernel for nested tensors supports no bias, and computes no gradients in float32.
 
     Attributes:
-        places: (tokens,); for each token, row * time + position in the padded batch; tokens are ordered row by row.
+        places: (tokens,), ascending: the place of each token in the flattened padded batch, row * time + position.
         attention_mask: (batch, time), True = a token, False = padding.
 
     Source: Zhai et al. 2023, "ByteTransformer", the zero padding algorithm.
@@ -42,5 +41,5 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return the positions of all tokens, (tokens,), if sequences are packed; otherwise the first position, 0."""
+    """For packed sequences, return the position of each token, (tokens,); otherwise return the first position, 0."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

@@ -1,4 +1,4 @@
-"""The store of examples: a folder with the examples for workers, to which `encoded_cache` adds its files."""
+"""The store of examples for workers: a folder with examples, to which `encoded_cache` adds encoded examples."""
 
 import functools
 import hashlib

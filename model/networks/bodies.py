@@ -85,7 +85,7 @@ class DecoderBody(Protocol):
         *,
         attention_mask: Packing | None = None,
     ) -> Tensor:
-        """Return every token's representation, computed without later tokens: (batch, time, d_model) -> (..., width).
+        """Return every token's causal representation: (batch, time, d_model) -> (batch, time, width).
 
         With a state, `x` follows the tokens in the state and is appended to the state; `source` is then ignored. Only a
         Transformer takes packed sequences, with their packing as the mask.

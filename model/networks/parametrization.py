@@ -41,12 +41,14 @@ class Factors:
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
     """Apply the maximal update parametrization to a network with initial weights; return the `Factors` by parameter.
 
-    In the table, i is a parameter's fan-in, m is the parameter's width, and L is the number of layers. Only in the term
-    1 / (m L), m is `d_model`. Each of these numbers is divided by its value in the base network. L is 1 outside of a
-    Transformer's layers. r is the factor of token vectors, also relative to the base network: m^1/2 for a Transformer,
-    else 1. h is `head_scale`, g is `gain_rate`, and e is `embedding_rate`. X is the initial spread of Glorot, Bengio
-    2010, in this network (own) or in the base network (base). Parameters with another initial spread have no X. "as
-    standard" means: the same as in the standard parametrization.
+    The symbols i, m, L and r are relative to the base network:
+
+    - i: the parameter's fan-in; m: the parameter's width, but `d_model` in 1 / (m L);
+    - L: the number of layers, but 1 outside of a Transformer's layers;
+    - r: the factor of token vectors: m^1/2 for a Transformer, else 1;
+    - h, g, e: `head_scale`, `gain_rate`, `embedding_rate`;
+    - X: the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network (base);
+    - without X: parameters with another initial spread; as standard: as in the standard parametrization.
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|

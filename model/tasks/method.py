@@ -18,7 +18,7 @@ _CLASSIFICATION = {
 }
 _SEQUENCES = {
     "exact_match": "share of predicted sequences that equal their reference, 0 to 1",
-    "token_error_rate": "edit distance over all pairs per reference token, 0 and up",
+    "token_error_rate": "sum of all edit distances, divided by the number of reference tokens, 0 and up",
     "loss": "mean cross-entropy per target token in nats",
 }
 _LANGUAGE = {
@@ -28,18 +28,17 @@ _LANGUAGE = {
     "bits_per_byte": "cross-entropy in bits, divided by the number of bytes in UTF-8",
 }
 _OPEN = (
-    "; an unknown token also costs the bits that name it: by the frequencies, in the training split, of the tokens "
-    "that the vocabulary leaves out; a token that is not in the training split is spelled "
-    "(Witten and Bell 1991, method C)"
+    "; for an unknown token, the bits that identify the token are added, computed from the token's frequency in the "
+    "training split, or from its spelling if it does not occur there (Witten and Bell 1991, method C)"
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
     "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration; the example "
-    "has {length} tokens (training.cost_length), a pair has as many on each side; a number that is written to memory "
-    "counts as {number:g} multiplications (training.cost_number)",
+    "has {length} tokens (training.cost_length), and a pair has {length} tokens on each side; each number written to "
+    "memory counts as {number:g} multiplications (training.cost_number)",
     "model_bytes": "bytes of the weights in the checkpoint",
-    "examples_per_second": "examples of the validation split that the network predicts in a second, as the median over "
-    "the evaluations; measured on the machine of the training",
+    "examples_per_second": "examples of the validation split that the network predicts per second (median of the "
+    "evaluations), measured on the machine of the training",
 }
 # The smallest and the largest value of these metrics; the values of all other metrics are 0 or more.
 _BOUNDS = {
@@ -68,7 +67,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         `bounds`: the smallest and the largest value of each metric, None = no bound;
         `shares`: the metrics that are a share of independent examples, such as accuracy;
         `measured`: the metrics that depend on the machine, and differ from run to run;
-        `counted_in`: the unit of each metric whose unit depends on settings.
+        `counted_in`: the units that depend on settings; see `model.tasks.units.counted_in`.
     """
     data, training = config.data, config.training
     metrics = dict(_METRICS[data.name])
@@ -91,18 +90,18 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),
-        "checkpoint": f"the best of the evaluations ({every}) by the study's metric on the validation split"
-        + (f", of the running mean of the weights (decay {training.ema:g}{warmup})" if training.ema else ""),
+        "checkpoint": f"the weights with the best validation score by the study's metric, evaluated {every}"
+        + (f"; these weights are a running mean (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (
-            "all random numbers of a training come from its seed; on the CPU it is bit-identical for the same "
-            "number of threads; on a GPU "
+            "all random numbers of a training come from its seed; on a CPU, the same seed and number of threads give "
+            "bit-identical results; on a GPU, "
             + (
                 "torch.use_deterministic_algorithms is on"
                 if training.deterministic
                 else "torch.use_deterministic_algorithms is off, so the last digits may differ"
             )
             + (
-                ", and matrix products are in bfloat16 if the GPU has it, else in tf32; on a CPU they are in float32"
+                "; matrix products are in bfloat16 (GPUs with bfloat16), tf32 (other GPUs) or float32 (CPUs)"
                 if training.precision == "auto"
                 else ""
             )
@@ -112,7 +111,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
 
 def _resources(config: Config[Any, Any], first: str) -> dict[str, str]:
     training = config.training
-    chosen = f"; a study of it keeps the evaluation with the best {first}"
+    chosen = f"; if this is the study's metric, the best evaluation is the one with the best {first}"
     values = {"length": training.cost_length, "number": training.cost_number}
     return {name: _RESOURCES[name].format(**values) + chosen for name in RESOURCES}
 
@@ -125,9 +124,9 @@ def _preprocessing(data: Any) -> str:
     case = "letter case ignored" if data.lowercase else "letter case kept"
     if data.name == "language_modelling":
         tokens = "byte-level subwords" if data.tokens == "subwords" else data.tokens
-        return f"{tokens}, {case}, cut into stretches of {data.context} tokens"
+        return f"{tokens}, {case}, cut into blocks of {data.context} tokens"
     if data.name == "tagging":
-        return f"{case}, words with their endings of {data.ending_length} letters, at most {data.max_length} words"
+        return f"words and {data.ending_length}-letter endings, {case}, in pieces of up to {data.max_length} words"
     tokens = getattr(data, "tokens", "words")
     return f"{tokens}, {case}, cut to {data.max_length} tokens"
 
@@ -136,11 +135,11 @@ def _vocabulary(data: Any) -> str:
     if data.name == "digits":
         return "none: the inputs are numbers"
     if data.name == "generated":
-        return f"the numbers 0 to {data.num_symbols - 1} that occur{_UNKNOWN}"
+        return f"each number from 0 to {data.num_symbols - 1} that occurs{_UNKNOWN}"
     if data.name == "language_modelling" and data.tokens == "subwords":
         return (
-            f"byte-pair encoding: the 256 bytes, and merged pairs seen at least {data.min_count} time(s), at most "
-            f"{data.max_size:,} together{_LEARNED}; no text is unknown"
+            f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and the merged pairs "
+            f"that occur at least {data.min_count} time(s){_LEARNED}; no text is unknown"
         )
     most = f", at most {data.max_size:,}" if data.max_size else ""
-    return f"tokens seen at least {data.min_count} time(s){most}{_UNKNOWN}"
+    return f"tokens that occur at least {data.min_count} time(s){most}{_UNKNOWN}"

@@ -20,9 +20,9 @@ class Texts(NamedTuple):
     """Predictions and references in the forms that metrics compare, one item per example.
 
     Attributes:
-        predicted_tokens, reference_tokens: the tokens for exact_match and token_error_rate.
-        predicted, reference: the joined tokens for chrf; bleu also compares `predicted`.
-        of_bleu: the references for bleu.
+        predicted_tokens, reference_tokens: the tokens that exact_match and token_error_rate compare.
+        predicted, reference: the joined tokens that chrf compares.
+        of_bleu: the references that bleu compares with `predicted`.
     """
 
     predicted_tokens: Sequence[Sequence[str]]
@@ -55,9 +55,9 @@ class TextMetrics:
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
         """Return the metrics for a configuration.
 
-        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer, unless the tokens are words. 13a
-        would split decoded words and references differently, because only decoded words have blanks around punctuation.
-        So words are compared without a tokenizer.
+        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer. If the tokens are words, BLEU
+        compares them without a tokenizer. 13a would split decoded words and references differently, because only
+        decoded words have blanks around punctuation.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -107,7 +107,7 @@ class TextMetrics:
             "exact_match": ByExample(np.array(exact, dtype=np.float64)),
             "token_error_rate": ByExample(np.array(errors, dtype=np.float64)),
             "bleu": ByExample(counts, bleu_of_counts),
-            "chrf": "sacrebleu counts its n-grams only for all examples together",
+            "chrf": "sacrebleu counts the n-grams of chrF only for all examples together",
         }
 
     def _folded(self, text: str) -> str:
@@ -117,14 +117,14 @@ class TextMetrics:
         return "".join(map(str.lower, text)) if self.lowercase else text
 
     def definitions(self) -> dict[str, str]:
-        """Return the definition of each metric; for metrics of sacrebleu, it includes sacrebleu's signature."""
+        """Return the definition of each metric; the definitions of bleu and chrf include sacrebleu's signatures."""
         case = ", letter case ignored" if self.lowercase else ""
         unit = {"words": "words", "characters": "characters"}.get(self.unit, "words between blanks")
         own = "" if self.tokenize else "; over the tokens of data.tokens=words, comparable with no published BLEU"
         signed = signatures(self.tokenize or "none", self.lowercase)
         return {
-            "exact_match": f"share of predictions with the same {unit} as the file's text{case}, 0 to 1",
-            "token_error_rate": f"edit distance to the file's text in {unit}{case}, per one of its {unit}, 0 and up",
+            "exact_match": f"share of predictions with the same {unit} as the reference{case}, 0 to 1",
+            "token_error_rate": f"sum of edit distances{case}, divided by the number of reference {unit}, 0 and up",
             "bleu": f"sacrebleu, 0 to 100, {signed['bleu']}{own}",
             "chrf": f"sacrebleu, 0 to 100, {signed['chrf']}",
         }
@@ -169,10 +169,10 @@ def bleu(predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13
 def bleu_counts(
     predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13a", lowercase: bool = False
 ) -> Rows:
-    """Return what BLEU counts in each example, (examples, 2 * order + 2).
+    """Return the counts of each example, (examples, 10), from whose sums `bleu_of_counts` computes BLEU.
 
-    The columns are the correct n-grams for n = 1 to 4, all n-grams of the prediction for n = 1 to 4, and the number of
-    tokens in the prediction and in the reference. `bleu_of_counts` computes BLEU from their sums.
+    Columns 0 to 3 count the correct n-grams for n = 1 to 4, and columns 4 to 7 all n-grams of the prediction. The last
+    two columns count the tokens of the prediction and of the reference.
     """
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     scores = [metric.corpus_score([text], [[other]]) for text, other in zip(predicted, reference, strict=True)]
@@ -181,7 +181,7 @@ def bleu_counts(
 
 
 def bleu_of_counts(counts: Rows) -> Rows:
-    """Return the corpus BLEU (0 .. 100) of each row of `counts`: (samples, columns), summed rows of `bleu_counts`."""
+    """Return the corpus BLEU (0 .. 100) of each sample; `counts` (samples, 10) has the sums of `bleu_counts`."""
     smooth = BLEU().smooth_method
     scores = (
         BLEU.compute_bleu(row[:_ORDER], row[_ORDER:-2], row[-2], row[-1], smooth).score

@@ -89,7 +89,8 @@ class Tagging:
         known_words = frequent(words, data.min_count)
         if not known_words:
             raise DataError(
-                f"data.min_count: must be lower, given {data.min_count}; no word occurs so often in the training split"
+                f"data.min_count: must be lower, given {data.min_count}; no word occurs at least "
+                f"{data.min_count} times in the training split"
             )
         return cls(
             tuple(sorted({tag for item in items for tag in item["tags"]})),

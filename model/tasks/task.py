@@ -32,7 +32,7 @@ class Task(Protocol):
 
     Attributes:
         metric_names: the names of the metrics that `metrics` returns, including `loss`. If a study's metric is a cost,
-            such as the number of parameters, a training's best evaluation has the best value of the first metric.
+            such as the number of parameters, the first metric chooses a training's best evaluation.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -84,8 +84,8 @@ class Task(Protocol):
 
         If a metric cannot be computed by example, the metric's value in the result is a text with the reason.
 
-        The examples are `items`, and `encoded` is their encoded form. `order`, a tensor (len(encoded),), lists the
-        examples as the batches contain them; each entry is an index into `encoded`.
+        `encoded` is the result of `encode(items)`. `order` (len(encoded),) has the indices into `encoded` in the order
+        of the batches.
         """
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ _LOSSLESS = {"data.tokens": ["characters", "subwords"]}
 _LANGUAGE_MODELLING = {
     "loss": ("tokens", _TOKENS),
     "perplexity": ("tokens", _TOKENS),
-    "bits_per_character": ("characters as they are read", _TEXT),
-    "bits_per_byte": ("bytes as they are read", _TEXT),
+    "bits_per_character": ("characters of the text that the tokens represent", _TEXT),
+    "bits_per_byte": ("bytes of the text that the tokens represent", _TEXT),
 }
 
 
@@ -47,7 +47,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 def _translation(data: Any) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return a dict from each metric to its unit and to the keys of the settings that change the unit.
 
-    `data.max_length` changes only the unit of the loss, because it cuts the targets of the loss, but not references.
+    `data.max_length` changes only the unit of the loss, because only the loss uses targets that are cut.
     """
     target = ("data.target_tokens", *(() if data.target_tokens else ("data.tokens",)))
     vocabulary = ("data.shared_vocabulary", "data.lowercase", "data.min_count", "data.max_size", "data.max_length")

@@ -57,14 +57,12 @@ class CompiledForward:
 def use_own_compile_cache() -> None:
     """Give torch.compile a folder that only this process uses.
 
-    The folder is inside the folder that TORCHINDUCTOR_CACHE_DIR names, or else inside the folder for temporary files.
+    The folder is inside TORCHINDUCTOR_CACHE_DIR, by default inside the folder for temporary files. It is removed when
+    the process ends normally. torch reads the settings at its first compilation, so call this function earlier.
 
-    In torch 2.13, the linker writes a library directly to its final path, and torch treats an existing library as
-    complete. After a killed compilation, later trainings with the same folder would fail ("file too short"), or die of
-    SIGBUS. The folder is removed when the process ends normally.
-
-    Precompiled headers are turned off, because torch shares them in another folder, with the same problem. torch reads
-    these settings at the first compilation of a process, so call this function earlier.
+    torch 2.13 treats an existing library as complete, even after a killed compilation. Later trainings with the same
+    folder would then fail ("file too short"), or die of SIGBUS. Precompiled headers are turned off, because torch
+    shares them in another folder, with the same problem.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"

@@ -1,4 +1,4 @@
-"""Trains a network as the dict of a task says, and scores a checkpoint on the test split."""
+"""Trains a network on one fold, and scores a checkpoint on the test split."""
 
 import statistics
 from collections.abc import Generator
@@ -40,8 +40,8 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     precision = config.training.precision
     if precision in GPU_PRECISIONS and device.type == "cpu":
         raise ValueError(
-            f"training.precision: must be auto, float32 or bfloat16, because the training runs on the CPU, given "
-            f"{precision}; choose one of them"
+            f"training.precision: must be auto, float32 or bfloat16 on the CPU, given {precision}; choose one of them, "
+            "or train on a GPU"
         )
     # Sort the positions, so that the order of the lists has no effect on results, and a running text keeps its order.
     parts = {part: sorted(task[part]) for part in ("train", "validation")}

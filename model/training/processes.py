@@ -76,8 +76,8 @@ class Processes:
     def joined(cls, device: torch.device, size: int) -> Iterator["Processes"]:
         """Join the group of processes that torch.distributed's environment variables describe.
 
-        Leave the group at the end of the `with` block, unless the block raises an exception. If `size` is 1, join no
-        group, even if the variables are set. In this case the variables belong to the job in which the search runs.
+        If the `with` block ends without an exception, leave the group. If `size` is 1, join no group, because the
+        variables then belong to the job in which the search runs.
         """
         notice = Notice()
         with notice.awaited():

@@ -76,7 +76,7 @@ class Resumable:
 
     @property
     def is_due(self) -> bool:
-        """Whether a state may be saved now, so that all saves take at most a twentieth of the training time."""
+        """Whether a state may be saved now; all saves together may take at most a twentieth of the training time."""
         return time.monotonic() >= self._next_save
 
     @property

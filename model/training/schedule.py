@@ -45,9 +45,8 @@ def reductions_of(
 ) -> Sequence[tuple[float, float]]:
     """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per evaluation.
 
-    From `epochs` epochs until the next pair, the learning rate is `factor` times the rate without reductions. Each
-    report of `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better the metrics `new` are
-    than the metrics `old`.
+    From `epochs` epochs on, the learning rate is `factor` times the learning rate without reductions. Each report of
+    `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better the metrics `new` are.
     """
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     plateau, best, reductions = Plateau(), None, []
@@ -60,10 +59,10 @@ def reductions_of(
 
 
 def replayed_scale(reductions: Sequence[Sequence[tuple[float, float]]], epochs: float) -> float:
-    """Return the factor of the learning rate after `epochs` epochs, if a training repeats the reductions of others.
+    """Return the factor of the learning rate after `epochs` epochs, for a training without evaluations.
 
-    `reductions` holds the result of `reductions_of` for each other training. The factor is the geometric mean of the
-    factors of these trainings. Before its first evaluation, a training has the factor 1.
+    `reductions` holds the result of `reductions_of` for each of several other trainings. The result is the geometric
+    mean of their factors after `epochs` epochs. Before its first evaluation, a training has the factor 1.
     """
     last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in reductions]
     return math.exp(sum(math.log(factor) for [factor] in last) / len(last))

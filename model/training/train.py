@@ -59,10 +59,9 @@ def train(
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps` steps, and at the end.
 
-    At the end, the network holds its last weights, or their running mean if `ema` is set. Evaluations also use the
-    running mean: with `ema`, it determines all metrics except `train_loss` and `gradient_norm`. Of equally good
-    evaluations, the first counts as the best. Without validation there are no evaluations, and the generator returns a
-    `Progress` without `best`.
+    At the end, the network holds its last weights. With `ema`, it holds their running mean, and evaluations also use
+    this mean; `train_loss` and `gradient_norm` do not. Of equally good evaluations, the first counts as the best.
+    Without validation there are no evaluations, and the generator returns a `Progress` without `best`.
 
     If `stop_after` ends the training between two evaluations, one extra evaluation follows. This evaluation counts for
     the result, but has no effect on early stopping, the schedule or the saved state. Therefore a continued training
@@ -77,16 +76,16 @@ def train(
         goal: the metric that chooses the best evaluation.
         randomness: the random numbers.
         device: the device of the network.
-        processes: the processes that train this network together; each of these processes calls this function. After
-            SIGTERM, they save the state at the end of the current step.
+        processes: the processes that train this network together; each of these processes calls this function. Within
+            a few steps after SIGTERM, the first process saves the state, and all processes end.
         factors: for each parameter, the factors of its optimizer settings; None = all factors are 1.
-        stop_after: the number of epochs to train now; the schedule still covers `config.epochs`. None = all epochs.
+        stop_after: stop after this many epochs, counted from the start; None = all. The schedule is for all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
         reported_epochs: the number of epochs whose points an earlier training yielded; these points are not yielded
             again.
-        curves: the learning curves of other trainings. Without validation, schedule=plateau reduces the learning rate
-            at the same points as these trainings did.
+        curves: the learning curves of other trainings. Without validation, schedule=plateau repeats the mean of their
+            reductions of the learning rate (see `replayed_scale`).
 
     Yields:
         One point per evaluation: `epoch` (the number of epochs so far, such as 1.5), `step`, `train_loss` (the mean

@@ -119,7 +119,7 @@ def test_deterministic_products_are_prepared_before_torch_is_asked_for_a_gpu(fol
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_named_and_a_precision_that_needs_one(fold):
     refuses(ValueError, r"training\.device: must be auto or cpu, given cuda; torch finds no GPU", choose_device, "cuda")
-    says = r"training\.precision: must be auto, float32 or bfloat16, because .*, given tf32"
+    says = r"training\.precision: must be auto, float32 or bfloat16 on the CPU, given tf32; choose"
     refuses(ValueError, says, run, fold(small(training__precision="tf32")))
 
 

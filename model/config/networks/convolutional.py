@@ -9,7 +9,7 @@ from model.config.section import refuse
 
 
 class ConvolutionalBase(BaseShape):
-    """The base shape of a convolutional network."""
+    """The size of a convolutional base network; see `BaseShape`."""
 
     filters: Width = 256
 

@@ -15,14 +15,14 @@ _GROWTH = ("parametrization", "base", "gain_rate", "embedding_rate")
 
 
 class BaseShape(Section):
-    """The size of the base network; the maximal update parametrization scales the settings from this size."""
+    """The size of the base network; mup scales learning rates and initial weights relative to this size."""
 
     d_model: Width = 128
     num_layers: Layers = 2
 
 
 class ModelConfig(Section):
-    """The settings of the network; a file in conf/model for each kind of network describes keys, units and values."""
+    """The settings of the network; for each kind of network, a file in conf/model describes keys, units and values."""
 
     family: str
     shape: str
@@ -38,7 +38,7 @@ class ModelConfig(Section):
     embedding_rate: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     def at_base(self) -> Self:
-        """Return this configuration with the widths of the base shape, and with the standard parametrization.
+        """Return this configuration with the widths of the base network, and with the standard parametrization.
 
         The number of layers does not change.
         """

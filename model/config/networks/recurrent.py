@@ -9,7 +9,7 @@ from model.config.section import refuse
 
 
 class RecurrentBase(BaseShape):
-    """The size of a recurrent base network; the maximal update parametrization scales the settings from this size."""
+    """The size of a recurrent base network; see `BaseShape`."""
 
     hidden_width: Width = 128
 
@@ -46,8 +46,8 @@ class RecurrentEncoder(Reading, Encoder):
     def _pools_what_was_read(self) -> Self:
         if self.pooling == "first" and not self.bidirectional:
             raise refuse(
-                "must be 'mean' or 'max', because the first output depends on the first token only; or choose "
-                "model.bidirectional=true",
+                "must be 'mean' or 'max' with model.bidirectional=false, because the first output depends only on the "
+                "first token; change model.pooling, or set model.bidirectional=true",
                 "model.pooling",
                 "model.bidirectional",
             )
@@ -78,7 +78,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 
     @property
     def goes_token_by_token(self) -> bool:
-        """Whether attention makes the input of a decoder's cell depend on the result for the previous token."""
+        """Whether the decoder's cells read the result of attention, and so run token by token."""
         return self.attend == "before" or self.input_feeding
 
     @model_validator(mode="after")
@@ -137,7 +137,7 @@ class RecurrentEncoderDecoder(Reading, EncoderDecoder):
 def _refuse_tied(config: RecurrentConfig, is_tied: bool) -> None:
     if is_tied and config.d_model != config.hidden_width:
         raise refuse(
-            f"must be false unless model.d_model equals model.hidden_width, given {config.d_model} and "
+            f"must be false if model.d_model and model.hidden_width differ, given {config.d_model} and "
             f"{config.hidden_width}; with true, the head and the embedding have the same weights",
             "model.tied_embeddings",
             "model.d_model",

@@ -9,7 +9,7 @@ from model.config.section import Fraction, refuse
 
 
 class TransformerBase(BaseShape):
-    """The base shape of a Transformer."""
+    """The size of a base Transformer; see `BaseShape`."""
 
     feed_forward_width: Width = 256
 

@@ -7,16 +7,15 @@ _ROWS_PER_LABEL = 2
 
 
 def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has_label: bool) -> int | None:
-    """Return the number of the column that marks the first row as a header, counted from 0; None = no header.
+    """Return the number, from 0, of the column that shows that the first row is a header; None = no header.
 
-    `below` holds the other rows; without other rows, there is no header. The first row is a header if no field of the
-    row occurs again in its column, and at least one column marks the row:
+    `below` holds the other rows. A column shows a header if one of these conditions holds:
 
-    - A column marks the row if its first field is not a number, and all its other fields are numbers.
-    - If the table has labels, a column also marks the row if each different value below the first field occurs at least
-      twice on average.
+    - The column's first field is not a number, and all its other fields are numbers.
+    - The table has labels, and the column has at least two other fields per distinct value, on average.
 
-    If several columns mark the row, return the column with the fewest different values.
+    Of several such columns, return the column with the fewest distinct values. Without other rows, there is no header.
+    There is also no header if a field of the first row occurs again in its column.
     """
     fields = [field.strip() for field in first]
     columns = [[row[place].strip() for row in below if place < len(row)] for place in range(len(first))]

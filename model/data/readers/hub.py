@@ -30,12 +30,12 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator[tuple[str, Table]]:
     """Yield the name of each split and its rows, in the order train, validation, test.
 
-    The configuration names a folder that `save_to_disk` wrote, or a data set on the hub; the suffix `:split` selects
-    one split. Without a suffix, `data.path` selects every split with a known name; a train split must exist. If
-    `data.path` selects only one split, this split gets the name WHOLE, and the search splits the data. A column inside
-    another column has the name `outer.inner`.
+    The configuration names a folder that `save_to_disk` wrote, or a data set on the hub. The suffix `:split` selects
+    one split. Without a suffix, `data.path` selects every split whose name is in SPLIT_NAMES; a training split must
+    exist. A single split of `data.path` gets the name WHOLE, because the search splits its data. A column `inner`
+    inside a column `outer` has the name `outer.inner`.
 
-    `check` receives a value, its location for messages, and the name of its column; `check` returns the value to use.
+    `check(value, location, column)` returns the value to use; messages need the location.
 
     Raises:
         DataError: a library, data set, split or column is missing, a row cannot be used, or data.subset is given for a

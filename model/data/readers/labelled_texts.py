@@ -41,7 +41,7 @@ def _refuse_unseen(gathered: Gathered) -> None:
         unseen = sorted({item["label"] for item in gathered.of_part(part)} - known)
         if unseen:
             raise DataError(
-                f"data.{part}: the label {unseen[0]!r} is not in data.train, whose labels (at most ten are listed) are "
+                f"data.{part}: the label {unseen[0]!r} is not in data.train, which has the labels (at most ten listed) "
                 f"{', '.join(repr(label) for label in sorted(known)[:10])}; move examples with this label to "
                 "data.train, or correct the labels"
             )

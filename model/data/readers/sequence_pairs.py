@@ -36,7 +36,7 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 
 def _refuse_one_of_two(path: str, key: str) -> None:
-    """Raise DataError if `path` is one of two aligned files, or the shared name of both files without an ending.
+    """Raise DataError if `path`, such as `data/a.de` or `data/a`, stands for two aligned files `data/a.*`.
 
     The message says what to type instead.
     """
@@ -48,7 +48,7 @@ def _refuse_one_of_two(path: str, key: str) -> None:
     endings = [each.name.removeprefix(stem) for each in siblings if each.is_file()][:2]
     if len(endings) == 2:
         raise DataError(
-            f"{path}: must be the path of two aligned files without their endings, and the endings go in two other "
+            f"{path}: two aligned files must be given by their path without endings, and by their endings in two other "
             f"keys; write {key}={named.parent / stem} data.source_ending={endings[0]} data.target_ending={endings[1]}"
         )
 

@@ -26,10 +26,9 @@ class Columns:
     A role is the use of a column, such as `text` and `label`, or `source` and `target`.
 
     Attributes:
-        wanted: the configured column of each role: a name, a number counted from 0, or None (not configured). If the
-            columns have no names, None selects the column by the order of the roles: the first role has the first
-            column.
-        known: for each role, the names to try if the columns have names and `wanted` has None for the role.
+        wanted: the configured column of each role: a name, a number counted from 0, or None (not configured). In a
+            table without column names, None means that the columns have the order of the roles.
+        known: the usual column names of each role, to find a column that is not configured.
     """
 
     wanted: dict[str, str | int | None]
@@ -42,8 +41,8 @@ class Table:
 
     Attributes:
         file: the source file.
-        rows: one dict per row, from each role (see `Columns`) to the text in the role's column. For tagging with
-            data.format=hub, the values are lists of texts.
+        rows: one dict per row. A dict maps each role (see `Columns`) to the text in the role's column; for tagging with
+            data.format=hub, to a list of texts.
         licence: the licence; None = unknown.
         names: the header of a CSV or TSV file; None = no header, or another format.
         columns: the columns that were read; None = not recorded.
@@ -97,12 +96,11 @@ def read_table(
         path: the file.
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: whether the first row is a header. None = guess: the row counts as a header if a column is configured by
-            name, or if the row has a usual name of the last column in `columns`, such as `label` (`columns.known` has
-            the usual names). The row also counts as a header if the function `column_of_a_header` finds a column.
+        header: whether the first row is a header. None = guess: the row is a header if a column is configured by name,
+            or if the row has a usual name of the last role, such as `label` (see `Columns.known`). Otherwise, for the
+            first split, `column_of_a_header` decides; in a later split, a header must equal the first split's header.
         columns: the columns to read.
-        before: the table of the first split; None = this is the first split. If `before` is given, the guess compares
-            the first row with the header of `before`, and does not call `column_of_a_header`.
+        before: the table of the first split; None = this is the first split.
 
     Raises:
         DataError: the file is not valid.
@@ -162,7 +160,7 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
     """Return the name of the column for `role`, in a table whose columns have names.
 
     Raises:
-        DataError: the configured column is a number, or does not exist; or no column has a known name for the role.
+        DataError: the configured column is a number or does not exist, or no column has a usual name of the role.
     """
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
@@ -176,7 +174,7 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
 
 
 def as_text(value: Any, where: str, name: str, role: str = "") -> str:
-    """Return a JSON value as the text of an example; `name` is its column, for messages.
+    """Return a JSON value as the text of an example; messages name the place `where` and the column `name`.
 
     Raises:
         DataError: the value is neither a text nor a whole number, is empty, or cannot be stored as UTF-8.
@@ -290,8 +288,8 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
         if len(first) != len(columns.wanted):
             keys = " and ".join(f"data.{each}_column" for each in columns.wanted)
             raise DataError(
-                f"{path}:1: has {len(first)} columns and no header; must have {len(columns.wanted)} columns, "
-                f"unless you set {keys} to column numbers"
+                f"{path}:1: has {len(first)} columns and no header; must have {len(columns.wanted)} columns; for this "
+                f"file, set {keys} to column numbers"
             )
         return list(columns.wanted).index(role)
     name = wanted if wanted is not None else _known_name(columns.known[role], names) or _only_name(role, names, columns)
@@ -301,10 +299,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column for an open role; None = there is no column, or `role` is not open.
+    """Return the column that is left for a role without a usual column name; None = no column is left for `role`.
 
-    A role is open if no column has a known name of the role. The open roles take the unmatched columns in order. Return
-    None if the configuration names any column, or if the number of columns is not the number of roles.
+    Such roles take the columns without a usual name, in order. Return None if any column is configured, or if the
+    number of columns is not the number of roles.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None

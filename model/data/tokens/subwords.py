@@ -27,9 +27,9 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
-        """Merge the most frequent pair of tokens until `max_size` tokens exist, or no pair occurs `min_count` times.
+        """Return a tokenizer with at most `max_size` tokens, without the special tokens.
 
-        Special tokens do not count as part of `max_size`.
+        Merge the most frequent pair of tokens until `max_size` tokens exist, or no pair occurs `min_count` times.
         """
         tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
@@ -95,7 +95,7 @@ class ByteSubwords(Subwords):
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "ByteSubwords":
-        """Merge pairs of bytes or tokens as `Subwords.learn` does; the `max_size` tokens include the 256 bytes."""
+        """Return a tokenizer, learned as in `Subwords.learn`; the `max_size` tokens include the 256 bytes."""
         tokenizer = Tokenizer(models.BPE())
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -38,7 +38,7 @@ class SeenOrNew:
 
     @property
     def escape_bits(self) -> float:
-        """The number of bits that announce a new symbol, without the bits that identify the symbol."""
+        """The bits that announce a new symbol: the negative base-2 logarithm of the escape probability."""
         return math.log2(self._total / len(self.counts)) if self.counts else 0.0
 
 

@@ -25,7 +25,7 @@ def numbered(tokens: Sequence[str]) -> dict[str, int]:
 
 
 def frequent(counts: Counter[str], min_count: int) -> tuple[str, ...]:
-    """Return the names that occur at least `min_count` times, the most frequent first, and ties in code point order."""
+    """Return the keys whose count is at least `min_count`, by falling count; ties are in code point order."""
     known = [name for name, count in counts.items() if count >= min_count]
     return tuple(sorted(known, key=lambda name: (-counts[name], name)))
 

@@ -78,7 +78,7 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def forward(self, h: Tensor, g: Tensor, memory: Memory) -> Tensor:
-        """Return sqrt(0.5) times the sum of `h` and the result of the attention, mapped to the shape of `h`.
+        """Return sqrt(0.5) * (h + V c), where c is the context, and V maps c to the shape of `h`.
 
         Args:
             h: (rows, time, filters), the output of the block.

@@ -89,7 +89,7 @@ class Cells(nn.Module):
         return x, tuple(torch.stack(parts) for parts in zip(*steps, strict=True))
 
     def matrices(self) -> Iterator[Matrix]:
-        """Yield the weight matrices from the input, and from the previous state, to every gate."""
+        """Yield the matrices that map the input to the gates, and those that map the previous state to the gates."""
         for name, weight in self.cells.named_parameters():
             if name.startswith("weight"):
                 width = self.cells.hidden_size

@@ -129,7 +129,7 @@ class RecurrentDecoder(nn.Module):
         return [Matrix(m.weight, (len(m.weight),)) for m in (self.combine, self.begins) if m is not None]
 
     def _step(self, token: Tensor, now: RecurrentState) -> Tensor:
-        """Update the state `now` by a token, shape (rows, d_model). Return the head's input, shape (rows, width)."""
+        """Update the state `now` with one token, (rows, d_model); return the input of the head, (rows, width)."""
         if not self.is_before:
             hidden, now.hidden = self.cells.step(torch.cat([token, now.fed], dim=-1), now.hidden)
             now.fed = self._combined([self._context(hidden.unsqueeze(1), now).squeeze(1), hidden])

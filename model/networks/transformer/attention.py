@@ -157,12 +157,11 @@ class MultiHeadAttention(nn.Module):
 def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch's best kernel for these inputs supports fewer key heads than query heads.
 
-    On the CPU, the result is always True. On a GPU, the flash kernel supports fewer key heads, but requires half
-    precision, equal key and value widths, and no mask. Other inputs need the memory-efficient kernel, which supports
-    float32, any mask or bias, and different widths. This kernel takes the bias of ALiBi without a copy per sequence.
-    The memory-efficient kernel supports fewer key heads only in some releases of torch. In other releases, torch falls
-    back to its plain kernel, which stores all scores (batch, heads, time, keys). Repeated keys and values take much
-    less memory than these scores, so the caller then repeats them.
+    If not, the caller repeats keys and values. On the CPU, the result is always True. On a GPU, the flash kernel
+    supports fewer key heads, but requires half precision, equal key and value widths, and no mask. Other inputs need
+    the memory-efficient kernel, which supports fewer key heads only in some releases of torch. In other releases, torch
+    would use its plain kernel, which stores all scores (batch, heads, time, keys). Repeated keys and values take much
+    less memory than these scores.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """

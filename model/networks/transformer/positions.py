@@ -125,10 +125,10 @@ class Rotation:
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """Return the slopes of n heads, (n,): if n is a power of two, the geometric sequence 2^(-8/n), 2^(-16/n), ...
+    """Return the slopes of n heads, (n,): if n is a power of two, the sequence 2^(-8/n), 2^(-16/n), ..., 2^-8.
 
-    For other n, the slopes for the next smaller power of two come first. Every second slope for the next larger power
-    of two follows.
+    For other n, let p be the largest power of two below n. The result has the p slopes of p heads, followed by n - p
+    of the slopes of 2p heads: the first, the third, the fifth, ...
 
     Source: Press, Smith, Lewis 2022, "Train short, test long", section 3 and the authors' code.
     """
