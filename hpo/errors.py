@@ -115,8 +115,8 @@ def first_line(error: BaseException) -> str:
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the allowed name closest to `name`; an empty text if no name is close.
 
-    Dotted keys with the same last part are preferred, then keys in the same group. So for `lr` and for `trainng.lr`,
-    the hint is `training.lr`. Otherwise, the most similar name is chosen; only this last choice ignores letter case.
+    The first choice is a dotted key with the same last part: `lr` and `trainng.lr` both give `training.lr`. Then follow
+    similar keys in the same group; without such a group, all similar names. Similar names may differ in letter case.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")

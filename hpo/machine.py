@@ -1,4 +1,4 @@
-"""Memory, processes, software and variables of the machine, and errors that it causes, such as a full disk."""
+"""Memory, processes, software and variables of the machine, and its errors, such as a full disk."""
 
 import errno
 import getpass
@@ -35,7 +35,7 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """If the machine caused the error, return one line with the reason and, if known, the path; else None.
+    """Return one line with the reason and the path (if known) of an error of the machine; None for other errors.
 
     Also examine the causes of the error. A permission error counts only if it concerns a file in `folder`, the folder
     of the study.
@@ -85,7 +85,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return an error's text with the path and the free bytes, or with the limit if too many files are open."""
+    """Return an error's text with the path and the free bytes; for too many open files, with their limit instead."""
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""
@@ -133,7 +133,7 @@ def describe_memory() -> str:
     import psutil
 
     held, (free, total) = psutil.Process().memory_info().rss, free_and_total()
-    return f"it held {held / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
+    return f"this process held {held / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 
 
 def _of_container(name: str) -> str:

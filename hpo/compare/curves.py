@@ -136,7 +136,7 @@ def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Finis
 
 
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
-    """Return the budgets, the repeats' mean best score at each budget, and the ends of the mean's 95 % bootstrap band.
+    """Return the curve of the repeats' mean best score: the budgets, the means, and the means' 95 % bootstrap band.
 
     The curve begins when every repeat has a complete trial. In seconds, it ends with the shortest repeat, because a
     mean over fewer repeats would jump. `sign`, 1 or -1, turns a loss into a score. A single search has an empty band.

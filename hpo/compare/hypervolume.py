@@ -63,9 +63,9 @@ class Yardstick:
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
             f"1 - hypervolume of a search's front / hypervolume of the front of {whose}: 0 to 1, lower is better. Each "
-            f"metric is scaled from its best value to its worst{ends}; the reference point is {REFERENCE:g} in each"
+            f"metric is scaled from its best value to its worst{ends}; the reference point is {REFERENCE:g} in all"
         )
-        attained = f"the values that {_LEVELS[1]} % of the searches attain; the band: {_LEVELS[0]} and {_LEVELS[2]} %"
+        attained = f"the values that {_LEVELS[1]} % of the searches attain; band: {_LEVELS[0]} to {_LEVELS[2]} %"
         return {NAME: regret} | ({"attainment": attained} if len(self.goal.metrics) == _DRAWN else {})
 
     def _values(self) -> dict[str, list[float]]:
@@ -107,11 +107,11 @@ class Yardstick:
 
 
 def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list[list[float]]]:
-    """Return the best pairs of two metrics' values that 25 %, 50 % and 75 % of the searches attain.
+    """Return the attainment curves of searches with two metrics, for 25 %, 50 % and 75 % of the searches.
 
     A search attains a pair of values if one of its trials within the limits is at least as good in both metrics. The
-    result maps each percentage, such as `"50"`, to a list of pairs. The pairs are the corners of a staircase, sorted
-    from the best value of the first metric. For a single search, the result has only `"50"`: the search's Pareto front.
+    result maps a percentage, such as `"50"`, to the best pairs that so many searches attain. The pairs are the corners
+    of a staircase, sorted from the best value of the first metric. A single search has only `"50"`, its Pareto front.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation
     of the empirical attainment function".

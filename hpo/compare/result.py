@@ -17,7 +17,7 @@ from hpo.trials.estimate import wilson_interval
 from hpo.trials.goal import Goal, Limit
 from hpo.trials.trial import Direction, Trial, loss_sign
 
-ONE_EACH = "One search each does not compare strategies: the next seed may reverse the order."
+ONE_EACH = "A single search does not show which strategy is better: another seed may reverse the order."
 NOT_DISTINGUISHABLE = "not distinguishable at this budget"
 UNITS: tuple[Unit, ...] = ("trials", "seconds")
 
@@ -27,13 +27,13 @@ _SEED = 0
 _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
     "interval": (
-        "the shifts that a sign-flip test does not reject, at 0.05 for a mean and at its level for a pair. So 0 is "
-        "outside exactly if one is better. There is no interval if the repeats are too few to reject any shift"
+        "all shifts that a sign-flip test does not reject: at level 0.05 for a mean, at the pair's level for a pair. A "
+        "pair's interval excludes 0 exactly if one is better. If the repeats are too few, there is no interval"
     ),
     "a_beats_b_interval": "Wilson's score interval, 95 %",
-    "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, {FLIPS:,} random ones above",
+    "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, else {FLIPS:,} random ones",
     "p_holm": "Holm's correction over all pairs of a budget",
-    "level": "the level with which Holm's correction compares p; pairs after the first failed test share its level",
+    "level": "the level for p in Holm's correction; after the first p that is not below its level, the level stays",
     "verdict": f"one is better if p_holm < {LEVEL:g}",
     "seconds": "the sum over all trainings, also of those that ran at the same time",
 }
@@ -177,7 +177,7 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return a comparison of two strategies at a budget, without a verdict, and its test (None = not comparable)."""
+    """Return a pair without test results, and the sign-flip test of its differences; None = not comparable."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []
@@ -251,7 +251,7 @@ def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, r
     if measure.yardstick is not None:
         return notes
     if measure.optimum is None:
-        notes.append("The optimum is not known, so there is no regret; give the optimum.")
+        notes.append("The optimum is not known, so there is no regret; give the best possible score as `optimum`.")
     elif any(loss < measure.sign * measure.optimum for each in every for loss in each.within_limits.losses):
         notes.append("A search reached a better score than the given optimum, so its regret is below 0.")
     return notes

@@ -45,8 +45,8 @@ def run_comparison(
 ) -> Compared:
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
-    `at` and `at_seconds` have budgets in addition to the full one; the text `shortest` is the length of the shortest
-    search.
+    The full number of trials is always a budget. `at` has further budgets in trials, and `at_seconds` has further
+    budgets in seconds; the text `shortest` means the seconds of the shortest search.
 
     Raises:
         ConfigError: a search does not reach one of the budgets. Budgets in seconds are checked only after all searches.
@@ -97,10 +97,10 @@ def _has_result(searches: Iterable[FinishedSearch]) -> bool:
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare existing studies, and write the files; HpoError if that is not possible.
+    """Compare existing studies, and write the files; raise HpoError if that is not possible.
 
-    One budget is always compared: the number of trials of the smallest study or, if a study has scales, the seconds of
-    the shortest study. `at` has further numbers of trials.
+    The first budget is the number of trials of the smallest study. If a study has scales, it is the seconds of the
+    shortest study instead. `at` has further numbers of trials.
     """
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
@@ -129,7 +129,7 @@ def _refuse_optimum(optimum: float | None, goal: Goal) -> None:
 
 
 def _budgets(at: Sequence[int], full: int) -> list[Budget]:
-    """Return the budgets in trials, the full budget first; ConfigError for one below 1 or above the full budget."""
+    """Return the budgets in trials, the full budget first. Raise ConfigError for a budget below 1 or above `full`."""
     for amount in at:
         if not 1 <= amount <= full:
             raise ConfigError(f"at: must be 1 to {full}, given {amount}; give a number of trials that every search has")
@@ -143,7 +143,7 @@ def _start_dispatcher(comparison: ComparisonPlan, progress: How, stack: ExitStac
 
 
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:
-    """Return the budgets in seconds, the largest first; ConfigError for one longer than the shortest search."""
+    """Return the budgets in seconds, the largest first. Raise ConfigError for a budget above `shortest`."""
     if (longest := max(seconds, default=0.0)) > shortest:
         raise ConfigError(
             f"at_seconds: must be at most {shortest:.6g}, the length of the shortest search, given {longest:g}; all "

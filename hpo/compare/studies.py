@@ -84,9 +84,9 @@ class FinishedStudy:
 
     @property
     def budget(self) -> int:
-        """The number of trials.
+        """The number of trials, or of different points if trials have amounts.
 
-        If the strategy trains by amounts, the number of different points, because a point may have several trials.
+        With amounts, a point may have several trials.
         """
         trials = self.run.trials
         is_by_amount = any(trial.amount is not None for trial in trials)
@@ -174,7 +174,7 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
 
 def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
-    """Return identifiers of the `examples` (fingerprints, else settings and hashes of files) and of the `split`."""
+    """Return identifiers of the `examples` (fingerprints, or settings and file hashes) and of the `split`."""
     described = inner(report, "data")
     split = inner(described, "split")
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
@@ -247,10 +247,10 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
     for study in studies:
         if (fresh := study.run.fresh_winner) is not None:
             text = score_format([score_of(fresh), study.score])
-            compared = "" if are_expected else f"; the comparison uses its {text(study.score)} in the search"
+            compared = "" if are_expected else f"; the comparison uses {text(study.score)}, its score in the search"
             yield (
-                f"{study.label}: fresh seeds chose trial {fresh.number}, with {study.goal.metric} "
-                f"{text(score_of(fresh))} on them{compared}"
+                f"{study.label}: trial {fresh.number} is the winner on fresh seeds, with {study.goal.metric} "
+                f"{text(score_of(fresh))}{compared}"
             )
 
 
@@ -268,7 +268,7 @@ def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
 def _pairs(
     group: Sequence[FinishedStudy], loss: Callable[[FinishedStudy], float], are_all: bool
 ) -> Iterable[tuple[FinishedStudy, FinishedStudy]]:
-    """Return all pairs of studies if `are_all`; otherwise, a pair (study, best study) for each study but the best."""
+    """Return all pairs of studies if `are_all`; otherwise, return (study, best study) for every other study."""
     if are_all:
         return itertools.combinations(group, 2)
     best = min(group, key=loss)
@@ -276,7 +276,7 @@ def _pairs(
 
 
 def _fold_pairs(group: Sequence[FinishedStudy], measure: Measure, are_all: bool) -> Iterator[FoldPair]:
-    """Yield how each pair of winners differs on each fold and in expected score (or else in the mean over folds)."""
+    """Yield how each pair of winners differs: on each fold, and in expected score (if unknown, in mean score)."""
     for one, other in _pairs(group, lambda study: measure.sign * study.score, are_all):
         by_fold = {fold: measure.sign * (score - other.folds[fold]) for fold, score in one.folds.items()}
         mean, ends = statistics.fmean(by_fold.values()), None
@@ -326,13 +326,13 @@ def _sentence(
     one, two = (searches[label][0] for label in (better, other))
     if len(one.losses) == len(two.losses):
         return f"{clause} ({detail}){chance}"
-    of = f"by their winners, of {len(one.losses)} and {len(two.losses)} trials"
+    of = f"judged by the winners of {len(one.losses)} and {len(two.losses)} trials"
     lead = two.best_at(*budget) - one.best_at(*budget)
     if not math.isfinite(lead):
-        return f"{clause} {of} ({detail}){chance}"
+        return f"{clause}, {of} ({detail}){chance}"
     first = better if lead >= 0 else other
     at_equal = f"{first} is {written(abs(lead))} better" if lead else "both are as good"
-    return f"{clause} {of} ({detail}){chance}; after {budget} each {at_equal}"
+    return f"{clause}, {of} ({detail}){chance}; after {budget} each, {at_equal}"
 
 
 def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[FinishedStudy]]) -> Iterator[str]:
@@ -355,8 +355,8 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
         if (scales := study.config.study.scales) is not None:
             done, total = study.search.keeps_limits.sum(), len(study.search.losses)
             yield (
-                f"{study.label} has {len(scales)} scales: the scores of {done} of {total} trials count, those complete "
-                f"at the target and within the limits; the seconds of all trials count."
+                f"{study.label} has {len(scales)} scales: {done} of {total} trials are complete at the target and "
+                f"within the limits, and only their scores count; the seconds of all trials count."
             )
 
 

@@ -21,7 +21,7 @@ _SPLIT = re.compile(r"^(val|eval|test|dev)[_/]")
 
 
 def known_direction(metric: str) -> Direction | None:
-    """Return the direction of a known metric, also with the prefix of a split such as `val_`; None = not known.
+    """Return the direction of a known metric, with or without a prefix such as `val_`; None = not known.
 
     Only whole names count: `log_loss_gain` and `bits_saved` contain known words, but are not known.
     """

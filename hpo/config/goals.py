@@ -192,9 +192,9 @@ Scales = Annotated[list[dict[str, Any]], AfterValidator(_check_scales)]
 
 
 def at_scale(point: Mapping[str, Any], scales: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    """Return the values of a point by key.
+    """Return a point with the settings of its scale in place of the key `study.scale`.
 
-    If the point has a value for the key `study.scale`, return the values of this scale instead of the scale's number.
+    Without this key or without scales, return the point unchanged.
     """
     if SCALE not in point or scales is None:
         return point

@@ -63,7 +63,7 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def at(flat: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """Return the value at a dotted key of a flattened tree: a leaf, or the mapping below the key; else `default`."""
+    """Return the leaf or the mapping at a dotted key of a flattened tree; `default` if the key does not exist."""
     if key in flat:
         return flat[key]
     inner = {name.removeprefix(f"{key}."): value for name, value in flat.items() if name.startswith(f"{key}.")}
@@ -137,7 +137,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a configuration that holds the objective's own tree.
+    """Return the objective's own tree in the form in which a configuration contains it.
 
     By default, the objective's keys are at the top level, next to the sections. If one of these keys is also the name
     of a section, or is `objective_config`, the whole own tree is below the key `objective_config`.

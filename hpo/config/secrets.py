@@ -113,7 +113,7 @@ def redact(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], d
 
 
 def is_redacted(value: Any) -> bool:
-    """Return whether a value is, or contains, the name that stands in place of a redacted secret."""
+    """Return whether a value is or contains a reference `${oc.env:NAME}`, which replaces a redacted secret."""
     return isinstance(value, str) and _REFERENCE.search(value) is not None
 
 

@@ -94,7 +94,7 @@ def is_from(name: str, value: str) -> bool:
 
 
 def named_settings(strategy: Any) -> dict[str, Any]:
-    """Return the settings of a strategy given in Python; they include `name`. ConfigError if it has no name."""
+    """Return the settings of a strategy given in Python, including `name`; raise ConfigError if there is no name."""
     given = {"name": strategy} if isinstance(strategy, str) else strategy
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise ConfigError(

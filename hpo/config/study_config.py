@@ -161,15 +161,12 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
 
 
 def refuse_redacted(sections: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a value in the sections refers to an environment variable.
-
-    Only the values of `_ADDRESSES` may refer to environment variables.
-    """
+    """Raise ConfigError if a value refers to an environment variable, unless its key is in `_ADDRESSES`."""
     for key in redacted_keys(sections):
         if key not in _ADDRESSES:
             raise ConfigError(
-                f"{key}: must be a value, because only {', '.join(_ADDRESSES)} and the objective's own keys may refer "
-                f"to the environment; let the shell insert the value: {key}=$NAME"
+                f"{key}: must not refer to the environment; only {', '.join(_ADDRESSES)} and the objective's own keys "
+                f"may refer to it; let the shell insert the value: {key}=$NAME"
             )
 
 

@@ -39,8 +39,8 @@ class Known:
 
     Attributes:
         history: the finished trials.
-        upcoming: the number of the trial that gets the next point, and the next points, which are not stored yet;
-            None = the next points are not known.
+        upcoming: the number of the next trial, and the points from this trial on, which are not stored yet; None = the
+            points are not known.
         is_over: whether the strategy has no more points, whatever the results of the running trials.
     """
 
@@ -54,7 +54,7 @@ class Known:
         self._last: Round | None = None
 
     def round_of(self, study: Study, number: int) -> Round | None:
-        """Return the round of proposals that contains this trial's point; None = it has no proposed point yet."""
+        """Return the stored round of proposals with this trial's point; None = no point is proposed yet."""
         # Another process may have stored proposals, so read them, unless this is the number after all known proposals.
         if number not in self._round_of and number != self.end:
             for key, stored in study.user_attrs.items():
@@ -105,7 +105,7 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with the values that Optuna suggested, or else the proposed ones; None = not in the space."""
+        """Return a trial with the suggested or the proposed values; None = neither is a point of the space."""
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point
         suggested = point_of(frozen, space.dimensions)

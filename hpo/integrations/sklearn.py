@@ -208,8 +208,8 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
     """Return a version of `evaluate_candidates` that adds all fits to `fits`, and does not raise if all have failed.
 
-    With `fills`, it sets the scores of failed fits. This is necessary if `scoring` is a function, because only
-    successful fits have the names of its scores.
+    With `fills`, the returned function sets the scores of failed fits. This is necessary if `scoring` is a function,
+    because only successful fits have names of scores.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -66,7 +66,7 @@ class SearchedValues(UserDict[str, Any]):
 
 
 def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
-    """Return all string constants in the source of `model_init(trial)`; the keys that it reads are among them.
+    """Return the string constants in the source of `model_init(trial)`, which include all keys that it reads.
 
     Return None if the source is not available, or uses `trial` in any other way than to read keys by constant names.
     """
@@ -85,7 +85,7 @@ def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
 
 
 def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
-    """Return the objects whose keys a node reads by constant names, or that it tests (`if trial is not None`)."""
+    """Return the objects that a node tests (`if trial is not None`), or whose keys it reads by constant names."""
     match node:
         case ast.Subscript(value, ast.Constant()) | ast.Call(ast.Attribute(value), [ast.Constant(), *_]):
             return [value]

@@ -179,7 +179,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self._report(state, control)
 
     def add_evaluation(self, state: TrainerState, control: TrainerControl, metrics: Mapping[str, float]) -> None:
-        """Add the metrics of an evaluation, and report the evaluation; if a save follows, report it after the save."""
+        """Add the metrics of an evaluation. Report the evaluation now or, if a save follows, after the save."""
         state.log_history.append({"step": state.global_step, **metrics})
         control.should_save = control.should_save or self._trial.resume_dir is not None
         if not control.should_save:

@@ -52,7 +52,7 @@ REVISION = 4
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a setting of the command is not valid, or if a value would have no effect.
+    """Raise ConfigError if a setting of the command is not valid, or if the command does not use a value.
 
     Raise DocumentError if the command's configuration file cannot be read.
     """
@@ -110,7 +110,7 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     """Return the default values in the command's configuration file, by key, for the keys in `searched`.
 
     `searched` has the keys that the study searches or that `study.scales` changes. The returned dict also has the key
-    `command.searched`, with the list `searched` as its value. A flag without a default value is off. If the command has
+    `command.searched`, with the list `searched` as its value. A flag without a default gets False. If the command has
     neither a configuration file nor `{args}`, return an empty dict.
 
     Raises:
@@ -212,7 +212,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 
 
 def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
-    """Create a training's folders, by default in `temporary`. Return their paths by their names in the command line."""
+    """Create a training's folders, by default in `temporary`. Return each path by its KEY in `{task.KEY}`."""
     given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
     for folder in (*folders.values(), Path(temporary, "config")):

@@ -64,7 +64,7 @@ class CommandLine:
 
     @property
     def secrets(self) -> list[str]:
-        """The options and variables that look like secrets and have their value in the line, such as `--api-key`."""
+        """The options and variables with secret names, such as `--api-key`, whose values are written in the line."""
         found = []
         for word, following in pairwise([*self.words, ""]):
             name, equals, value = word.partition("=")
@@ -110,9 +110,9 @@ class CommandLine:
 
     @property
     def amount_without_full(self) -> str | None:
-        """The text `{task.amount}` if the command line has this placeholder without a default, else None.
+        """The text `{task.amount}` if the command line has this placeholder without a default; otherwise None.
 
-        Full trainings need the default. For example, `{task.amount:30}` has the default 30.
+        Full trainings have no amount and use the default, such as 30 in `{task.amount:30}`.
         """
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
@@ -217,7 +217,7 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each value that is not used yet. A key is cut to its last part if that is unique."""
+        """Yield `--key=value` for each value that is not used elsewhere. A unique last part replaces the whole key."""
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():
@@ -240,7 +240,7 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return a value as text; `spec` replaces the amount of a full training, which is None."""
+    """Return a value as text; for the amount of a full training, which is None, return `spec`."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 

@@ -13,7 +13,7 @@ REVISION = 1
 
 
 def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 -- the same call as its siblings
-    """Return that every key can be searched; see `SearchDescription`."""
+    """Return a description that lets every key be searched; see `SearchDescription`."""
     return {"keys": None}
 
 

@@ -49,7 +49,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
     absent = combinations - len(table.rows)
     notes = [f"table: {len(table.rows):,} configurations of {', '.join(table.values)}"]
     if absent:
-        notes.append(f"table: {absent:,} of {combinations:,} combinations are absent; absent: {table.absent}")
+        notes.append(f"table: {absent:,} of {combinations:,} combinations are absent (data.absent={table.absent})")
     if single := [column for column, values in table.values.items() if _differs_in_most_rows(values, len(table.rows))]:
         notes.append(
             f"table: {', '.join(single)} differ from row to row; if these columns are results, name the "
@@ -80,7 +80,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
         "vocabulary": "none here",
         "metrics": {own: f"the table's column(s) {columns}"},
         "columns": table.numbers,
-        "checkpoint": "as in the table; with a learning curve, the best up to the amount of training",
+        "checkpoint": "the score in the table; with a learning curve, the best score up to the amount of training",
         "determinism": "a lookup: the same every time",
     }
 
@@ -102,9 +102,9 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     """Return a dict with the table's score for the task's configuration and fold, and with `seconds`.
 
     If there is a learning curve, yield its epochs after `task["trained"]` up to the task's amount. The score is then
-    the best value on the curve up to that amount, and the dict also has `units` and `amount`. The dict also has the
-    other metrics, and other values with a limit. Each comes from the table's column of the same name, and is equal for
-    all folds and amounts.
+    the best value on the curve up to that amount, and the dict also has `units` and `amount`. Other metrics and values
+    with limits are in the dict, too. They come from the columns of the same names, and do not depend on the fold or
+    the amount.
 
     Raises:
         LookupError: the table does not have the configuration, a value, or a learning curve that the task needs.
@@ -141,8 +141,8 @@ def _cell(row: Row, column: str) -> float:
 def _row(config: Mapping[str, Any]) -> tuple[Row | None, float | None]:
     """Return a row of the table, and the row's distance from the configuration.
 
-    By default, the row is the configuration's own row, or None if the table does not have the configuration, and the
-    distance is always None. With `data.absent=nearest`, the row is the nearest row, and the distance is a number.
+    By default, return the configuration's own row (None if the table does not have it), and None as the distance.
+    With `data.absent=nearest`, return the nearest row and its distance.
     """
     table = _table(config)
     values = flatten(config)

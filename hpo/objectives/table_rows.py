@@ -108,9 +108,9 @@ class Table:
 def read_table(config: TableConfig) -> Table:
     """Read a table of measured configurations, with learning curves if `curves` names a file.
 
-    If `columns` is not given, the hyperparameters are all columns before the first score or cost. Columns in
-    `where`, columns with only one value, and columns of whole numbers that only count the rows are left out. A row with
-    a score or cost that is not finite counts as absent.
+    If `columns` is not given, the hyperparameters are the columns before the first score or cost, except columns in
+    `where`, columns with only one value, and columns that number the rows. A row with a score or cost that is not
+    finite counts as absent.
 
     Raises:
         ValueError: a setting or a line of a file is wrong; the message names it.
@@ -161,7 +161,7 @@ def read_table(config: TableConfig) -> Table:
 
 
 def _join_curves(table: Table, path: Path, field: str) -> Table:
-    """Add curves to the rows, and drop rows without one. A row and its curve are equal in all fields that both have."""
+    """Give each row the curve of the line that agrees with the row in all shared fields; drop rows without a curve."""
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
         known = ", ".join(curves[0]) if curves else "no lines"

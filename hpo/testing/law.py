@@ -53,18 +53,18 @@ def check_law(
         stop_rule: the median rule of the search; None = no rule.
 
     Raises:
-        AssertionError: `disturbed` changes the trials, or a trial is made twice.
+        AssertionError: `disturbed` changes the trials, or two trials are equal.
     """
     rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, rules, _TRIALS))
-    assert len({row[:4] for row in expected}) == len(expected), "a trial was made twice"
+    assert len({row[:4] for row in expected}) == len(expected), "two trials are equal"
     slots, budget = disturbed.slots, disturbed.budget
     states: States = {}
     record = run(world, rules, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)
     resumed = facts(run(world, rules, budget, slots, disturbed.orders[0], record, states=states))
-    assert resumed == expected[:budget], f"after a crash, {slots} workers make other trials"
+    assert resumed == expected[:budget], f"with {slots} workers and a crash, the trials are different"
     raised = facts(run(world, rules, _TRIALS, slots, disturbed.orders[1], record))
-    assert raised == expected, f"with a budget raised from {budget}, {slots} workers make other trials"
+    assert raised == expected, f"with {slots} workers and a budget raised from {budget}, the trials are different"
 
 
 def check_free_order(
@@ -81,7 +81,7 @@ def check_free_order(
     first = run(world, free, _TRIALS, slots, disturbed.orders[0], first, states=states)
     script = [trial.learned for trial in first.trials()]
     again = run(world, rules(script=script), _TRIALS, slots + 1, disturbed.orders[1])
-    assert facts(again) == facts(first), "in free order, the same known trials lead to other proposals"
+    assert facts(again) == facts(first), "in free order, the same known trials lead to different proposals"
 
 
 def check_user_actions(
@@ -107,7 +107,7 @@ def check_user_actions(
     again.actions = first.actions
     run(world, rules, disturbed.budget, slots + 1, disturbed.orders[1], again)
     repeated = facts(run(world, rules, _TRIALS, 1, 0, again))
-    assert repeated == expected, "a search with user actions makes other trials when it is repeated from its record"
+    assert repeated == expected, "a search with user actions makes different trials when it is repeated from its record"
 
 
 class _RandomUser:
@@ -157,8 +157,8 @@ def check_asking(
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
-    assert often == once, "a session that is opened again between two calls gives other answers"
-    assert facts(again) == facts(expected), "a session that is opened again between two calls makes other trials"
+    assert often == once, "a session that is opened again between two calls gives different answers"
+    assert facts(again) == facts(expected), "a session that is opened again between two calls makes different trials"
 
 
 class _Ticking(AnyOrder):

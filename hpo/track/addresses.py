@@ -114,7 +114,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return the text of an MLflow view, and its number of trials. If not all fit, show the best of each study."""
+    """Return the text of an MLflow view of the trials, and how many it shows: all, or the best of each study."""
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

@@ -65,7 +65,7 @@ def _digest(winner: Winner) -> str:
 
 
 def _known_version(client: MlflowClient, name: str, digest: str, parent: str) -> ModelVersion | None:
-    """Return the oldest version with this digest; delete its duplicates, left by requests that got no answer."""
+    """Return the oldest version with this digest; delete the others, which repeated requests have created."""
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{parent}'")
     same = sorted((v for v in versions if v.tags.get(_DIGEST) == digest), key=lambda version: int(version.version))
     for second in same[1:]:

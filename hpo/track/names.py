@@ -26,9 +26,8 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
-    If `Goal.names` has only one name, the name in MLflow is `score`. Otherwise, `mlflow_name` makes the name in MLflow
-    from the name in `Goal.names`. A name in `_OURS`, such as `seconds`, first gets the prefix `metric.`. If the leading
-    metric has the name `score`, this name gets no prefix.
+    A single name becomes `score`. If there are several names, `mlflow_name` changes each of them. A name in `_OURS`,
+    such as `seconds`, first gets the prefix `metric.`; a leading metric called `score` gets no prefix.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}

@@ -49,7 +49,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
     yield from ("", _point(best.point))
     if view.why_chosen is not None:
         size, choice = format_count(view.on_front or 0, "trial*"), _cut(view.why_chosen, _CHOICE)
-        yield from ("", f"Chosen as {escape(choice)}. The front: [{size}]({FRONT}) that no other one dominates.")
+        yield from ("", f"Chosen as {escape(choice)}. The Pareto front: [{size}]({FRONT}).")
     yield from _limits_lines(view)
     if view.metric in view.test_texts:
         tested = {name: view.test_texts[name] for name in _first_metrics(best.texts) if name in view.test_texts}
@@ -121,7 +121,7 @@ def _leaders_table(view: StudyView) -> Iterator[str]:
 
 
 def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
-    """Return a trial's row: a link, the search's metrics (only these are comparable), and the values of `keys`."""
+    """Return a trial's row: a link, its metrics in the search (comparable in all rows), and the values of `keys`."""
     values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     score, *others = _first_metrics(trial.search_texts or trial.texts).values()
     cells = [score + to_amount(trial.amount, trial.reached), *others, *map(_cell, values)]

@@ -125,7 +125,7 @@ class _Sender:
         os._exit(1)
 
     def _try_to_send(self) -> float:
-        """Send all calls. Return 0; after a failure, or while the study is locked, return the seconds until a retry."""
+        """Send all calls, and return 0. If a call fails or the study is locked, return the seconds to the next try."""
         try:
             if not self._has_lock():
                 return _GATHER_SECONDS

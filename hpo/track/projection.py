@@ -126,7 +126,7 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that did not continue although other trials of the same round did."""
+    """Return the numbers of complete trials that were not continued, although others of their round were."""
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
@@ -151,7 +151,7 @@ def _progress_text(view: StudyView) -> str:
 
 
 def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
-    """Return the metrics of the study's run; with several metrics or limits, also the winner's, as `chosen/NAME`."""
+    """Return the metrics of the study's run. With several metrics or limits, add the winner's as `chosen/NAME`."""
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
@@ -221,7 +221,7 @@ def _why_no_model(study: PreparedStudy, run: StudyRun) -> str | None:
     reasons = (
         (run.winner is None, why_none(run.history, study.goal)),
         (not study.keeps_models, f"{owner} keeps no models: it has no run_test"),
-        (is_given, "its objective was given from Python, and MLflow's model would have no module to import"),
+        (is_given, "its objective was given from Python, so MLflow has no module from which to load the model"),
         (study.objective.predict is None, f"{owner} has no function 'predict'"),
         (run.model is None, "the study has no final model yet"),
     )
@@ -246,7 +246,7 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end) of each trial at the largest scale that improves the search's best score.
+    """Yield (number, score, end time) of each trial that improves the best score, counting only the largest scale.
 
     With one metric, a last item extends the curve to the end of the search, at the winner's score.
     """

@@ -152,7 +152,7 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return one run; delete the others. Keep `ours` (default: the parent), else a complete or the oldest run."""
+        """Return the first run; delete the others. The order: `ours` (default: the parent), complete runs, old runs."""
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time
@@ -189,7 +189,7 @@ _LATEST = 8
 def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str:
     """Return the id of the experiment of this name; create the experiment if it does not exist.
 
-    Also write those of the toolkit's tags that the experiment lacks.
+    If the experiment lacks tags of the toolkit, add these tags.
     """
     experiment = experiment_of(client, name, artifact_root)
     _write(client, experiment.experiment_id, {key: _TAGS[key] for key in _TAGS.keys() - experiment.tags.keys()})

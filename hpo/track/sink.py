@@ -209,7 +209,7 @@ class MlflowSink:
         """
         now, marked = {number for number in numbers if number in self._runs.closed}, self._runs.stopped
         for number in now - marked:
-            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "others of its rung were continued")
+            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "the search continued others of its rung")
             self._set_status(number, "KILLED")
         for number in marked - now:
             self._set_status(number, "FINISHED")
@@ -241,7 +241,7 @@ class MlflowSink:
                 self._client.log_artifact(self._runs.parent, path)
 
     def close_study(self, status: str, tags: Texts, note: str, time: float, error: str | None = None) -> None:
-        """End the study's run, and the study's other runs that still run; write the tags and the note of the study."""
+        """End the study's run and all other runs of the study; write the tags and the note of the study."""
         if self._was_unsure:
             self._runs.find_again()
         self._set_note(note)

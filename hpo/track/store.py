@@ -118,7 +118,7 @@ def may_have_study(uri: str, study_id: str) -> bool:
 
 
 def _has_study(uri: str, study_id: str, if_unknown: bool) -> bool:
-    """Return whether a SQLite file has a study; return True for a server, and `if_unknown` for an unreadable file."""
+    """Return whether a store has a study: True for every server, `if_unknown` for an unreadable SQLite file."""
     if not uri.startswith("sqlite:///"):
         return True
     query = """\

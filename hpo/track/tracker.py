@@ -205,7 +205,7 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the metrics of a trial's run; `cost` is configured for its scale, or measured on the study's clock."""
+        """Return the metrics of a trial's run; `cost` is the configured cost of the scale, or the cost on the clock."""
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
             metrics["cost"] = self._costs[trial.scale - 1] if self._costs else trial.total_cost
@@ -230,7 +230,7 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of files that a trial's trainings wrote; None if it does not exist or is not logged."""
+        """Return the folder of files that a trial's trainings wrote; None if no files exist, or none are logged."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
@@ -251,9 +251,8 @@ class MlflowTracker(Observer):
 class Curve:
     """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
-    The first point decides which value is the step. If its epoch is an integer, the step is the `epoch`.
-    Otherwise, the step is the `step` if the first point has one, else the position in the curve, counted from 1. Steps
-    are rounded up.
+    The step is the `epoch` if the first point has an integer epoch; otherwise, it is the `step` if the first point has
+    a step. Without both, it is the position in the curve, counted from 1. Steps are rounded up.
     """
 
     def __init__(self, task: str) -> None:

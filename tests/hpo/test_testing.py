@@ -52,7 +52,7 @@ BROKEN = {
     "for the same earlier history the strategy proposes first .*, then": ("rng = ", REMEMBERS),
     "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
-    "ordered: after a crash, [2-6] workers make other trials": ("self.seed", LATE),
+    "ordered: with [2-6] workers and a crash, the trials are different": ("self.seed", LATE),
     "the strategy ends after": ("return draw", "return [] if len(known) > 2 else draw"),
 }
 

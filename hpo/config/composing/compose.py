@@ -99,8 +99,8 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    References to environment variables that are set stay unresolved. For `search`, `study.references` in the tree has
-    the texts of the references to searched keys.
+    A reference to an environment variable stays unresolved if the variable is set. For `search`, the tree also has
+    `study.references`: the texts of all references in the objective's own tree, by key.
 
     Args:
         name: the primary configuration, `search` or `train`.
@@ -270,7 +270,7 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return `{GROUP: section}` for an override `GROUP=NAME`; raise ConfigError if it must not replace the group."""
+    """Return `{GROUP: section}` for an override `GROUP=NAME`; raise ConfigError if `anew` lacks the group."""
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
@@ -286,7 +286,7 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Return the name of a column, or the common prefix of several, without trailing digits and punctuation."""
+    """Return a metric's name: the common start of the column names, without trailing digits and punctuation."""
     is_single = isinstance(given, str) or not isinstance(given, Sequence | None)
     names = [str(given)] if is_single else [str(name) for name in given or ()]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

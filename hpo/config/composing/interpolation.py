@@ -1,4 +1,4 @@
-"""Resolves `${...}` in a composed configuration, except references to environment variables that are set."""
+"""Resolves the references `${...}` in a composed configuration, but keeps the names of environment variables."""
 
 import os
 import re
@@ -26,11 +26,11 @@ _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return the complete configuration as a plain tree.
 
-    References to environment variables stay unresolved, but each of these variables must be set.
+    A reference to an environment variable stays unresolved. If the variable is not set, the default replaces it.
 
     Raises:
-        ConfigError: references form a cycle or have no target, an environment variable is not set, or a value is
-            missing. The message names the key if OmegaConf reports it.
+        ConfigError: references form a cycle or have no target, a variable is not set and has no default, or a value
+            is missing. The message names the key if OmegaConf reports it.
     """
     with _environment_by_name():
         try:
@@ -48,9 +48,9 @@ def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_names(text: str) -> str:
-    """Replace each `${oc.env:NAME}` in a text by a placeholder, whether the variable is set or not; return the text.
+    """Return the text with a placeholder for each `${oc.env:NAME}`, whether or not the variable is set.
 
-    A reference that is an argument of a resolver other than `oc.decode` is not replaced.
+    Inside resolvers other than `oc.decode`, references are not replaced.
     """
 
     def placeholder(match: re.Match[str]) -> str:
@@ -75,7 +75,7 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Rewrite the references in a text for a move of the text's subtree, and return the rewritten text.
+    """Adapt the references in a text to a move of the subtree that contains the text; return the new text.
 
     The subtree moves from `root` to `place` in another tree. A text may have several references. If the target of a
     reference is in the subtree, the target moves, too: an absolute key in the reference becomes the target's new key,
@@ -90,7 +90,7 @@ def move_reference(
         root: the tree from which the subtree was taken.
 
     Returns:
-        The rewritten text. None = no target is in the subtree, a target cannot be determined, or the text has an
+        The new text. None = no target is in the subtree, a target cannot be determined, or the text has an
             `oc.select` and a target outside of the subtree.
     """
     found = targets(text, (*prefix, *path))

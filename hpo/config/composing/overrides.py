@@ -125,7 +125,7 @@ def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
     """Return overrides that replace the defaults of the toolkit's trainer if the objective is a user's function.
 
     The overrides remove `data`, `model`, `training` and the search space, and set `study.name` and `study.metric`. Keys
-    that the command line sets have no override.
+    that the command line sets are left out.
 
     Return an empty list if the command line also chooses `data`. Also return an empty list if the objective's path has
     no parameters. The path `module:train(config)`, for example, has the parameter `config`.

@@ -16,8 +16,8 @@ _UNESCAPE = str.maketrans("\x04\x05", "$?")
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
     """Convert DictConfigs in a configuration to plain dicts; return the result, and its references by key.
 
-    If the whole configuration is a DictConfig, its references stay unresolved. Otherwise, they are resolved. If the
-    configuration contains itself, return it unchanged, without references.
+    The references in the result stay unresolved only if the whole configuration is a DictConfig. A configuration that
+    contains itself is returned unchanged, without references.
     """
     if _is_omegaconf(config) and config._get_parent() is None:
         # Do not resolve it yet, because it may refer to sections of the search, which are added later.
@@ -184,8 +184,7 @@ def with_changes(tree: Mapping[str, Any], changes: Mapping[str, Any], removed: C
 def refuse_secrets(references: Mapping[str, str]) -> None:
     """Raise ConfigError if a text in `references` contains a secret, or if its key looks like the name of a secret.
 
-    `references` maps a key to the text of its value, if the value refers to a searched key. A study stores these texts,
-    and would also store the secret.
+    The texts refer to searched keys. A study stores these texts, and would also store the secret.
     """
     for key, text in references.items():
         if looks_secret(key) or redact({key: text})[1]:

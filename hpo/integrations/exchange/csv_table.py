@@ -27,17 +27,16 @@ _IS_FAILED = {
 def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
     """Return the trials of a table, one per row.
 
-    A column `state` or `status` says which trials are complete and which have failed. Pruned trials are left out. Rows
-    with any other state, such as running or crashed, are left out as unfinished. A remaining row counts as failed, too,
-    if its score is empty or not finite. The values of hyperparameters stay texts. An empty cell means that the trial
-    does not have the hyperparameter.
+    A column `state` or `status` says which trials are complete and which have failed. Trials in other states, such as
+    pruned or running, are left out. A complete trial counts as failed if its score is empty or not finite. The values
+    of hyperparameters stay texts. An empty cell means that the trial does not have the hyperparameter.
 
     Args:
         path: a CSV file with a header.
         metric: the column of the score.
         keys: the columns of hyperparameters. None = the columns with a prefix of Optuna (`params_x`) or Ray
             (`config/x`). If no column has such a prefix: all columns without another known meaning.
-        direction: whether a higher or a lower score is better; None = the name of the metric says it.
+        direction: whether a higher or a lower score is better; None = as usual for this metric.
 
     Raises:
         ConfigError: `direction` is None, and the metric has no known name.
@@ -75,7 +74,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
 
 
 def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:
-    """Return two values: the rows, each with the number of its last line in the file; and the names of the columns."""
+    """Return the rows, each after the number of its last line in the file, and the names of the columns."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             # The reader ignores blanks after a comma.
@@ -83,9 +82,9 @@ def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:
             columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
             rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
-        raise DataError(f"csv: {path} cannot be read: {error.strerror}") from error
+        raise DataError(f"csv: {path} cannot be read: {error.strerror}; give a readable file") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"csv: {path} cannot be read: {error}") from error
+        raise DataError(f"csv: {path} cannot be read: {error}; give a CSV file in UTF-8") from error
     if not columns:
         raise DataError(f"csv: {path} is empty; its first line must name the columns")
     if (again := twice(columns)) is not None:

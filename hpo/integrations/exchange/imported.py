@@ -28,10 +28,10 @@ class Imported:
         direction: whether a higher or a lower value of the leading metric is better.
         source: the place from which the study was read, without passwords.
         num_unfinished: the number of unfinished trials, which are left out.
-        left_out: the hyperparameters that are left out, because a value is a list or an empty mapping.
+        left_out: the hyperparameters that are left out, because some values are lists or mappings.
         further: the directions of all metrics after the leading metric, by name and in order.
-        num_pruned: the number of pruned trials, which are left out: they are no failures, and have not been trained as
-            far as complete trials.
+        num_pruned: the number of pruned trials, which are left out, because they were not trained as far as complete
+            trials.
         constraints: the names of the constraints. Constraints do not become limits, because a limit needs a recorded
             number for each trial.
     """
@@ -93,7 +93,7 @@ def attempt(
 
 
 def direction_of(metric: str, given: Direction | None) -> Direction:
-    """Return `given`, or, if it is None, the usual direction of the metric; ConfigError if the metric is unknown."""
+    """Return `given`; if None, return the usual direction of the metric, or raise ConfigError if there is none."""
     if (direction := given or known_direction(metric)) is None:
         raise ConfigError(
             f"direction: is missing, and the metric {metric!r} is not a known name; give minimize or maximize"

@@ -97,7 +97,7 @@ def refuse_record(url: str) -> None:
 def read_optuna(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> Imported:
     """Return the complete and failed trials of a study in an Optuna storage.
 
-    Pruned trials are left out. They are no failures, and their scores after less training are not comparable.
+    Pruned trials are left out, because their scores after less training are not comparable.
 
     Several objectives become several metrics. The metrics have the objectives' names in Optuna; without such names,
     they are called `value_0`, `value_1` and so on. User attributes that are numbers become further measured values, on
@@ -174,7 +174,7 @@ def _exported(stored: FrozenTrial, trial: Trial, run: StudyRun, goal: Goal) -> F
 
 
 def _mean_curve(trial: Trial, record: Record, metric: str) -> dict[int, float]:
-    """Return a metric's mean over tasks at each whole step that all have reported; Optuna's steps are integers."""
+    """Return the mean of a metric over the tasks at each integer step that all tasks have reported."""
     tasks = [
         {place_of(point): point[metric] for point in [*record.earlier(trial, index), *outcome.curve] if metric in point}
         for index, outcome in trial.outcomes.items()
@@ -190,7 +190,7 @@ def _numbers(trial: FrozenTrial) -> dict[str, float]:
 
 
 def _open(url: str, is_new: bool = False) -> optuna.storages.BaseStorage:
-    """Open a storage. If its file does not exist, create the file if `is_new`, else raise StudyError."""
+    """Open a storage. If its file does not exist, create it with `is_new`; otherwise, raise StudyError."""
     shown = hide_secrets(url, {})
     if "://" not in url:
         raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
@@ -198,7 +198,7 @@ def _open(url: str, is_new: bool = False) -> optuna.storages.BaseStorage:
     path = journal or sqlite_path(url)
     if not is_new and path is not None and not path.is_file():
         # Opening the storage would create the file.
-        raise StudyError(f"{shown}: there is no file {path}")
+        raise StudyError(f"{shown}: there is no file {path}; give an existing storage")
     return open_storage(url, "optuna") if journal is None else _open_journal(journal)
 
 
@@ -215,7 +215,7 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return a file's storage address, for a message. For a missing file, return the two addresses that it may get."""
+    """Return a file's storage address, for a message; for a missing file, the SQLite and the journal address."""
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"

@@ -16,8 +16,8 @@ from hpo.trials.trial import Direction, Trial
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
     """Return the finished trials of a Ray Tune experiment. A trial's score is the last value of the metric.
 
-    Trials that ended by themselves, or that a scheduler stopped, are complete; without the metric they count as failed.
-    Trials with an error are failed. All other trials are left out. Nested hyperparameters get dotted keys.
+    A trial is complete if it ended by itself, or if a scheduler stopped it. Trials with an error and complete trials
+    without the metric count as failed. All other trials are left out. Nested hyperparameters get dotted keys.
     Hyperparameters with lists or empty mappings as values are left out.
 
     Args:
@@ -30,7 +30,7 @@ def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
         DocumentError: a `params.json` or the saved experiment state is not valid JSON.
     """
     if not folder.is_dir():
-        raise DataError(f"ray: there is no folder {folder}")
+        raise DataError(f"ray: there is no folder {folder}; give the folder of the experiment")
     trial_folders = sorted(path.parent for path in folder.glob("*/params.json"))
     if not trial_folders:
         raise DataError(f"ray: {folder} has no trial with a params.json; give the folder of the experiment")
@@ -90,7 +90,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the latest value of each dotted key; read backwards only until a result has the metric."""
+    """Return the latest value of each dotted key, from the last result with the metric and all results after it."""
     file = path / "result.json"
     # A killed driver may leave half a character.
     text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""

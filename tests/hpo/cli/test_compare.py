@@ -276,7 +276,7 @@ def test_three_studies_of_which_one_was_scored_on_other_data(capsys):
     ]
     result = result_of("a", "b", "c")
     assert [standing["label"] for standing in result["standings"]] == ["a", "b"]
-    assert any("One search each does not compare strategies" in note for note in result["notes"])
+    assert any("A single search does not show which strategy is better" in note for note in result["notes"])
 
 
 def test_lower_is_better_where_the_metric_is_minimized(capsys):
@@ -316,8 +316,8 @@ def test_the_record_of_a_study_is_compared_and_unequal_budgets_and_spaces_are_sa
     Path("runs/long/trials.csv").unlink()
     assert hpo(capsys, "compare", "long", "short")[0] == 0
     result = result_of("long", "short")
-    says = "long is 0.5000 better than short by their winners, of 3 and 2 trials (one score each, no interval); "
-    assert result["answers"] == [says + "after 2 trials each short is 0.2000 better"]
+    says = "long is 0.5000 better than short, judged by the winners of 3 and 2 trials (one score each, no interval); "
+    assert result["answers"] == [says + "after 2 trials each, short is 0.2000 better"]
     assert "long and short have different budgets: 3 and 2 configurations." in result["notes"]
     assert "long and short search different spaces: a has other values; b only in long." in result["notes"]
 

@@ -113,7 +113,7 @@ def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsy
     assert result["curves"]["ladder"]["trials"]["trials"] == [10, 11]
     said = capsys.readouterr().out
     assert "below has no complete trial at its target: not compared" in said
-    assert "the scores of 2 of 11 trials count, those complete at the target" in said
+    assert "2 of 11 trials are complete at the target" in said
 
 
 def test_ask_and_tell_says_at_which_scale_each_trial_is_trained():

@@ -70,7 +70,7 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_first_members_a
     text, view = note(study, trials)
     head, _, chosen, limits, _ = text.split("\n\n", 4)
     assert head.startswith("**Winner: [trial 0](@@trial 0@@), score 0.5000, size 20")
-    front = "The front: [3 trials](@@table@@-front) that no other one dominates."
+    front = "The Pareto front: [3 trials](@@table@@-front)."
     assert chosen == f"Chosen as the knee of the front. {front}"
     assert limits == "Limits: cost ≤ 3; kept by 4 of 5 complete trials."
     assert rows(text)[0] == [each.trial for each in view.front]
