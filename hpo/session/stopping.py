@@ -232,7 +232,8 @@ class SessionDispatcher:
             with self._stopping.raising():
                 return self._save_logs(self._dispatcher.wait(timeout))
         if self._stopping.number is None:
-            reports = self._save_logs(self._dispatcher.wait(min(timeout or _POLL_SECONDS, _POLL_SECONDS)))
+            seconds = _POLL_SECONDS if timeout is None else min(timeout, _POLL_SECONDS)
+            reports = self._save_logs(self._dispatcher.wait(seconds))
             if self._stopping.number is None:
                 return reports
         reports = () if self._has_ended else self.save_and_end(_SAVING_SECONDS)

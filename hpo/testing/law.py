@@ -53,11 +53,11 @@ def check_law(
         stop_rule: the median rule of the search; None = no rule.
 
     Raises:
-        AssertionError: `disturbed` changes the trials, or two trials are equal.
+        AssertionError: `disturbed` changes the trials, or a point is trained twice.
     """
     rules = _rules(make, lanes=lanes, order="clock", stop_rule=stop_rule)
     expected = facts(run(world, rules, _TRIALS))
-    assert len({row[:4] for row in expected}) == len(expected), "two trials are equal"
+    assert len({row[3:7] for row in expected}) == len(expected), "a point is trained twice"
     slots, budget = disturbed.slots, disturbed.budget
     states: States = {}
     record = run(world, rules, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)

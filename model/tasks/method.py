@@ -33,9 +33,9 @@ _OPEN = (
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
-    "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration; the example "
-    "has {length} tokens (training.cost_length), and a pair has {length} tokens on each side; each number written to "
-    "memory counts as {number:g} multiplications (training.cost_number)",
+    "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration, as if each "
+    "example, or each side of a pair, had {length} tokens (training.cost_length); each number written to memory counts "
+    "as {number:g} multiplications (training.cost_number)",
     "model_bytes": "bytes of the weights in the checkpoint",
     "examples_per_second": "examples of the validation split that the network predicts per second (median of the "
     "evaluations), measured on the machine of the training",
@@ -141,5 +141,12 @@ def _vocabulary(data: Any) -> str:
             f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and the merged pairs "
             f"that occur at least {data.min_count} time(s){_LEARNED}; no text is unknown"
         )
+    units = {getattr(data, "tokens", "words"), getattr(data, "target_tokens", None)}
     most = f", at most {data.max_size:,}" if data.max_size else ""
-    return f"tokens that occur at least {data.min_count} time(s){most}{_UNKNOWN}"
+    single = f"tokens that occur at least {data.min_count} time(s){most}" if units - {"subwords", None} else ""
+    subwords = (
+        f"byte-pair encoding: characters, and merged pairs that occur at least {data.min_count} time(s){most}"
+        if "subwords" in units
+        else ""
+    )
+    return f"{'; '.join(filter(None, [single, subwords]))}{_UNKNOWN}"

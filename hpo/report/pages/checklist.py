@@ -72,7 +72,7 @@ def _runtime(report: ReportJson) -> str:
         if cost["order"] == "free":
             planned = "; free order: each proposal used the trainings that had ended by then"
     return (
-        f"{runtime_text(cost, 'a configuration on average')}; {cost['device_hours']:.3g} device hours "
+        f"{runtime_text(cost, 'a trial on average')}; {cost['device_hours']:.3g} device hours "
         f"({cost['device']}) in total, {format_duration(cost['wall_seconds'])} from the first start to the "
         f"last end without pauses{planned}."
     )

@@ -1,6 +1,7 @@
 """The report's section on scales: trials and cost of each scale, shifts of the best values, and the power law."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -79,7 +80,7 @@ class Transfer(TypedDict):
         list[Any], Field(description="mean of the best trials of each scale, weighted by rank; null = no trial")
     ]
     trials: Annotated[
-        list[Count], Field(description="number of complete trials of each scale that have the hyperparameter")
+        list[Count], Field(description="number of complete points of each scale that have the hyperparameter")
     ]
     shift: ShiftPart | Missing
 
@@ -140,11 +141,12 @@ def describe_scales(scale_results: ScaleResults, metric: str, expected: SpacePoi
 
 def _scale(scale_results: ScaleResults, place: int) -> ScalePart:
     ranked, costs, seconds = scale_results.ranked[place], scale_results.cost_shares, scale_results.second_shares
+    states = Counter(trial.state for trial in scale_results.by_scale[place])
     return {
         "number": place + 1,
         "changes": dict(scale_results.changes[place]),
-        "complete": len(ranked),
-        "failed": sum(trial.state == "failed" for trial in scale_results.by_scale[place]),
+        "complete": states["complete"],
+        "failed": states["failed"],
         "best": {"number": ranked[0].number, "score": score_of(ranked[0])} if ranked else None,
         "cost": scale_results.costs[place],
         "share_of_cost": costs[place] if costs else None,

@@ -237,17 +237,18 @@ def _is_pruned(error: BaseException) -> bool:
 
 def _refuse_links_out(payload: Payload) -> None:
     """Raise ValueError if links lead out of a stored folder, and delete them: other machines lack their targets."""
+    deleted = []
     for name in ("resume_dir", "checkpoint_dir", "files_dir") if payload.test is None else ():
         given = getattr(payload, name)
         folder = state_of(given) if given is not None and name == "resume_dir" else given
-        if folder is None or not os.path.lexists(folder) or not (links := links_out(Path(folder))):
-            continue
-        target = links[0].path.readlink()
-        for link in links:
-            link.path.unlink()
+        if folder is not None and os.path.lexists(folder):
+            for link in links_out(Path(folder)):
+                deleted.append((f"{name}/{link.name}", link.path.readlink()))
+                link.path.unlink()
+    for place, target in deleted[:1]:
         raise ValueError(
-            f"{name}/{links[0].name}: must not be a link out of the folder, given a link to {target}; store the "
-            f"target itself in the folder"
+            f"{place}: must not be a link out of the folder, given a link to {target}; store the target itself in the "
+            f"folder"
         )
 
 

@@ -335,6 +335,20 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
     assert all(link.resolve().is_relative_to(folder) for link in inside.iterdir())
 
 
+def test_links_out_of_every_stored_folder_are_gone(tmp_path):
+    kinds = ("resume_dir", "checkpoint_dir", "files_dir")
+
+    def train(task):
+        for kind in kinds:
+            Path(task[kind]).mkdir(parents=True)
+            (Path(task[kind]) / "latest").symlink_to("/etc")
+        return 1.0
+
+    *_, end = run_task(payload(train, **{kind: str(tmp_path / kind) for kind in kinds}))
+    assert f"resume{LINK_OUT}/etc;" in end["outcome"].error
+    assert not [link for link in tmp_path.rglob("latest") if link.is_symlink()]
+
+
 def line_of(run, **secrets):
     with pytest.raises(Exception) as caught:  # noqa: PT011 -- whatever it is
         run()
