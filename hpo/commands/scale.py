@@ -259,7 +259,7 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space with one hyperparameter; ConfigError if the space has another number of them.
+    """Return a space with exactly one hyperparameter; ConfigError if it would have none or several.
 
     It is the hyperparameter of an override `space.KEY` or `space`. Without such an override, it is the learning rate
     `rate` with six values; if `rate` is None, the hyperparameter of the configured space.

@@ -223,7 +223,7 @@ def _check(study: PreparedStudy) -> Checked:
         lines.append(f"your code: the installed package {code.package}, which every machine must have")
     if code.files:
         if dispatch.address is None:
-            lines.append("no other machine is used (dispatch.address=null); each other machine would get:")
+            lines.append("no other machine is used (dispatch.address=null); in a cluster, each machine would get:")
         lines.append(code.in_words())
         lines += [f"  {path.stat().st_size:>12,} bytes  {name}" for name, path in code.files.items()]
         lines += [f"  {'not sent':>18}  {name}" for name in (*code.others, *code.links)]

@@ -143,7 +143,7 @@ class Terminal(Display):
             print(line, flush=True)
         _print_times(study, view.cost or {})
         if not ended.is_tracked:
-            _say(f"MLflow is incomplete: send the rest later with `hpo sync {view.reference}`")
+            _say(f"MLflow is incomplete: send the missing data later with `hpo sync {view.reference}`")
 
 
 def _labels_text(parts: Iterable[Mapping[str, Any]]) -> str:

@@ -244,7 +244,7 @@ def _known(function: Any) -> Mapping[str, Any]:
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Return the number, text, None or list of these in a node; else raise LookupError, TypeError or ValueError."""
+    """Return a node's value: number, text, None, or a list of them; else raise LookupError, TypeError or ValueError."""
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

@@ -37,7 +37,7 @@ class Objects:
 
     Attributes:
         choices: the original values of searched hyperparameters.
-        constants: the original values of all other keys; each of these dicts has one entry.
+        constants: the original values of all other keys; each inner dict has one entry.
     """
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)

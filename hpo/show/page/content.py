@@ -86,7 +86,7 @@ class StudyContent:
         self.is_over = live.is_over and not self._stale
 
     def _read(self) -> LiveStudy:
-        """Return the study's current state, or that of the last reading if this took long and was recent."""
+        """Return the study's current state; for some time after a slow reading, return the state of that reading."""
         before = self._live
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
             return replace(before, changed=frozenset())
