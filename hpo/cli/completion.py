@@ -118,7 +118,7 @@ def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find:
 def _candidates(
     before: Sequence[str], begun: str, commands: Mapping[str, str], find: Find
 ) -> Iterator[tuple[str, str]]:
-    """Yield each possible word after the words `before`, with its description; the caller filters by `begun`."""
+    """Yield each word that may follow `before`, with its description, even if it does not begin with `begun`."""
     if not before:
         yield from (_OPTIONS_OF_HPO if begun.startswith("-") else commands).items()
         return

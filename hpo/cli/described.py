@@ -85,7 +85,7 @@ def describe(function: Callable[..., Any]) -> Described:
     parameters = [each for each in read if each is not None]
     if descriptions:
         names = ", ".join(descriptions)
-        raise TypeError(f"{function.__name__}: the docstring's Args describe {names}, but no parameter is called so")
+        raise TypeError(f"{function.__name__}: the docstring's Args describe {names}, which are no parameters")
     # Indent by two spaces, like the rest of a help text.
     shown = {title: re.sub(r"^ {4}", "  ", text, flags=re.MULTILINE) for title, text in found.items()}
     sections = [f"{title.lower()}:\n{text}" for title, text in shown.items() if title not in _OF_PYTHON]

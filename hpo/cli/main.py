@@ -30,7 +30,7 @@ GROUPS = {
             "search:search_composed",
             "create a study, or continue it if it exists unchanged, and run it to its budget",
         ),
-        "resume": ("resume:resume", "continue a study from its frozen configuration; a running one to a larger budget"),
+        "resume": ("resume:resume", "continue a study from its frozen configuration, or raise a running one's budget"),
         "extend": ("resume:extend", "train the best trials of a study further, or search at a larger scale"),
         "compare": ("compare:compare", "compare strategies at equal budgets, or existing studies"),
         "train": ("train:train_composed", "train one configuration, without a search"),
@@ -49,8 +49,8 @@ GROUPS = {
         "retry": ("steer:retry", "retry the failed trials of a running or stopped search"),
     },
     "train elsewhere": {
-        "ask": ("ask:ask", "get the next trial of a study that is trained elsewhere"),
-        "tell": ("ask:tell", "report the result of such a trial"),
+        "ask": ("ask:ask", "get the next trial to train outside of hpo"),
+        "tell": ("ask:tell", "report the result of a trial that was trained outside of hpo"),
     },
     "results": {
         "report": ("report:report", "write report.html, report.md, report.json and trials.csv of a study"),
@@ -62,7 +62,7 @@ GROUPS = {
     "keep": {
         "note": ("steer:note", "add a note or tags to a study"),
         "clean": ("remove:clean", "delete files that no study needs: states, copies of data, models of weaker trials"),
-        "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or restore it from one"),
+        "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or restore such a file"),
         "remove": ("remove:remove", "delete studies, with their runs in MLflow"),
     },
     "exchange": {
@@ -129,10 +129,10 @@ exit codes: 0 success; 1 a negative result or a failure; 2 wrong input; 130 inte
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    If `arguments` is None, this process is the program `hpo` itself, and its own arguments are read.
+    If `arguments` is None, run the command line of this process, which is the program `hpo` itself.
 
-    If `arguments` is given, another program is the caller. In this case, a signal never ends the process. It raises
-    KeyboardInterrupt (usually its subclass Interruption) in the caller.
+    If `arguments` is given, the caller is another program. A signal then raises KeyboardInterrupt (usually its subclass
+    Interruption) in the caller, and never ends the process.
     """
     if arguments is None:
         take_over()

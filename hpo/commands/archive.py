@@ -79,13 +79,11 @@ def archive_or_restore(
 ) -> Archived:
     """Write a study into one archive, with the SHA-256 of each file; or restore a study from an archive.
 
-    --restore asks whether the code of a study from another machine may run; --trust allows the code without a question.
-
     Args:
         file: the archive, which must not exist yet.
         restore: restore the study of this archive.
         directory: with --restore: the parent of the study's folder (default: runs).
-        trust: with --restore: allow the code of a study from another machine to run, without a question.
+        trust: with --restore: allow the code of a study from another machine to run; otherwise hpo asks.
 
     Raises:
         hpo.HpoError: as `Study.archive` and `hpo.unarchive`.

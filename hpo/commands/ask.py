@@ -112,8 +112,8 @@ def tell(
         step: report a point of the learning curve, at this epoch.
 
     Raises:
-        hpo.HpoError: the trial is not open, a metric is missing, or the step is not larger than the one before. Nothing
-            was written.
+        hpo.HpoError: the trial is not open, a metric is missing, or the step is not larger than the previous step.
+            Nothing was written.
 
     Examples:
         hpo tell lab 3 0.93                       the score
@@ -125,7 +125,7 @@ def tell(
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(
-            f"--step: adds to trial {trial}'s learning curve; give VALUE or NAME=NUMBER, and leave --error out"
+            f"--step: adds a point to trial {trial}'s learning curve; give VALUE or NAME=NUMBER, and leave --error out"
         )
     with _open_briefly(study) as session:
         if step is None:

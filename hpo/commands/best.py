@@ -29,15 +29,15 @@ class Best:
         score: the value of the (leading) metric on the validation splits. If scores on fresh seeds chose the winner
             (`study.finalists`), the value is from fresh seeds.
         point: the values of the searched hyperparameters, by dotted key.
-        config: the complete configuration, with the names of environment variables instead of secrets. Python objects
-            are in their JSON form, except tuples and number keys, which are as the objective gets them.
+        config: the complete configuration, with the names of environment variables instead of secrets. Tuples, and
+            dicts with numbers as keys, are as the objective gets them; other Python objects are in their JSON form.
         amount: how far the strategy trained the trial; None = fully.
         scores: all metrics, all other numbers that have a limit, and all measured numbers (`study.measured`), by name.
             Each value is the mean over folds and repeats.
         search_scores: the same numbers from the search, if `scores` are from fresh seeds; else empty.
-        model_dir: the folder of the model. The training wrote the model into `trial.checkpoint_dir`. None = there is no
-            model, or its files are missing or were changed. With several folds, there is a model only if the objective
-            has `run_test`.
+        model_dir: the folder with the files that the objective wrote into `trial.checkpoint_dir`. None = there is no
+            model, or its files are missing or were changed. With several folds, only an objective with `run_test` has
+            a model.
         expected: the score to expect of a new training: `value`, with the ends of its 95 % interval, `low` and `high`.
             None = the noise of the scores is not known, or the study has no report on this winner yet.
     """

@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The answer as text: which strategy is better at the first budget, or a line per compared pair of studies."""
+        """The answer as text: which strategy is better at the first budget in `pairs`, or a line per study pair."""
         from hpo.report.pages.comparison import answers
 
         return "\n".join(answers(self.result))
@@ -76,8 +76,9 @@ class Comparison:
     def intervals(self) -> "pd.DataFrame":
         """One row per compared pair of studies, or per budget and pair of strategies.
 
-        `mean_difference`, with its interval, says by how much B is better than A in the unit of the metric (with
-        several metrics, in hypervolume regret). Above 0, B is better; below 0, A is better. NaN = not known.
+        The columns `a` and `b` name the pair. If `mean_difference` is above 0, `b` is better; below 0, `a` is better.
+        Its unit is that of the metric (with several metrics, of hypervolume regret). `mean_difference_low` and
+        `mean_difference_high` are the ends of its interval. NaN = not known.
         """
         result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
         pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())
@@ -185,7 +186,7 @@ def compare(
         strategies: the strategies to compare; LABEL=NAME gives a strategy another label.
         repeats: searches per strategy; repeat r has the seed study.seed + r (default: 30).
         set_: a setting of one strategy; the option may be repeated.
-        at: also compare after these numbers of trials, not only after all trials.
+        at: numbers of trials after which to compare, in addition to the full budget.
         at_seconds: also compare after these seconds of training; shortest = the training time of the shortest search.
         optimum: the best possible score, for regret; not allowed with several metrics (default: the best score in the
             table, if the objective is a table of scores).
@@ -300,12 +301,12 @@ def compare_strategies(
         metric: the score's name; for several metrics, their directions by name.
         direction: whether a higher or a lower score is better; may be left out as in `hpo.search`.
         limits: the limits that the best trial must keep.
-        score: which reported value counts.
+        score: which reported value counts, `"best"` or `"last"`.
         seed: the seed of the first repeat.
         workers: how many processes train at once.
         settings: any other key of the configuration.
         repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
-        at: also compare after these numbers of trials, not only after all trials.
+        at: numbers of trials after which to compare, in addition to the full budget.
         at_seconds: also compare after these seconds of training.
         optimum: the best possible score, for regret; None = the best score in the table, if the objective is a table
             of scores. Only for one metric: with several metrics, the comparison uses the hypervolume regret of Pareto
@@ -350,13 +351,13 @@ def compare_studies(
 ) -> Comparison:
     """Compare existing studies; the result has one sentence per compared pair.
 
-    With one metric, compare the winners, fold by fold and in their expected scores. With several metrics, compare the
-    hypervolume regret of the Pareto fronts. Studies with different data are not compared. With more than four studies,
-    compare each study only with the best study.
+    With one metric, compare the scores of the winners on each fold, and their expected scores. With several metrics,
+    compare the hypervolume regret of the Pareto fronts. Studies with different data are not compared. With more than
+    four studies, compare each study only with the best study.
 
     Args:
         names: the studies, each as a `Study`, a name under runs/, or a folder.
-        at: also compare after these numbers of trials, not only after all trials of the smallest study.
+        at: also compare after these numbers of trials, at most as many as the smallest study has.
         optimum: the best possible score, for regret; not allowed with several metrics.
         name: the folder under runs/; None = `compare-` and the names of the studies.
         publish: whether to copy into studies/<name>/ the files that other users need.

@@ -51,7 +51,7 @@ class Synced(Fields):
         lines = [f"{self.uri} has {self.there} trials of this study, the record has {self.recorded}"]
         if self.there > self.recorded:
             again = f"`hpo resume {self.reference} --as NEW`"
-            lines.append(f"a copy of this study has sent other trials to its run: {again} makes it a separate study")
+            lines.append(f"a copy of this study has sent trials to the same run: {again} separates the two")
         if self.missing:
             lines.append(f"missing in MLflow: {', '.join(self.missing)}")
         return "\n".join(lines)
@@ -116,7 +116,7 @@ class ImportedTrials(Fields):
             f"metric: {printable(goal)}",
         ]
         if self.left_out:
-            lines.append(f"left out, because they have more than one value: {', '.join(self.left_out)}")
+            lines.append(f"left out, because their values are lists or mappings: {', '.join(self.left_out)}")
         if self.constraints:
             names = printable(", ".join(self.constraints))
             limits = "set limits on metrics instead: study.limits={METRIC: ...}"

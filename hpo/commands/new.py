@@ -98,7 +98,7 @@ class ClusterJob(Fields):
     def __str__(self) -> str:
         if self.path is None:
             return self.text.removesuffix("\n")
-        missing = [f"replace {', '.join(self.fill_in)} in it first"] if self.fill_in else []
+        missing = [f"replace {', '.join(self.fill_in)} in this file first"] if self.fill_in else []
         return "\n".join([f"wrote {self.path}", *missing, f"next:   {self.next}"])
 
 

@@ -63,10 +63,9 @@ def clean(
     """Delete files that no study needs: states, copies of data, and models of trials that are not among the best.
 
     An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
-    of the best trials (study.checkpoints). Under asha, hyperband and successive_halving, a finished search also keeps
-    its states, and a larger budget continues from them. With --states, these states are deleted, too. Then a larger
-    budget trains from the start, and may try other points. `hpo extend` trains from the start if the states are
-    deleted.
+    of the best trials (study.checkpoints). Its states are deleted, and `hpo extend` then trains from the start. Under
+    asha, hyperband and successive_halving, its states stay, because a larger budget continues from them. --states
+    deletes these states, too; a larger budget then trains from the start, and may try other points.
 
     Args:
         studies: names under runs/, or folders (default: all).
@@ -231,9 +230,10 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
 
 
 def remove_study(removal: Removal, *, mirror: bool = False, runs: bool = True) -> RemovedStudy:
-    """Remove a study that is not running, its folder last, so that the same command can continue after an error.
+    """Remove a study, its folder last, so that the same command can continue after an error.
 
-    A record in `study.storage` stays. If the study's folder is a link, remove only the link.
+    A record in `study.storage` stays. If the study's folder is a link, remove only the link. Raise StudyError if the
+    study is running.
     """
     folder, config, study_id = removal.folder, removal.config, removal.study_id
     if removal.is_link:

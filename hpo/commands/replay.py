@@ -125,8 +125,8 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return a study's files, and the configuration of the study's replay.
 
-    Take the keys in `OWN` and the sections in `_OWN_SECTIONS` from the defaults of `hpo search`, except the numbers of
-    threads and processes. Take these numbers and all other keys from the study. Then apply the overrides.
+    The keys in `OWN` and the sections in `_OWN_SECTIONS` have the defaults of `hpo search`. All other keys, and the
+    numbers of threads and processes, are from the study. The overrides change both.
 
     Raises:
         HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.
@@ -170,7 +170,7 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
 
 
 def prepare_replay(original: Replay) -> PreparedStudy:
-    """Return the prepared study of a replay; the notes of this study list the changes since the original study."""
+    """Return the prepared study of a replay; its notes list what changed since the original search."""
     config = config_from_dict(original.tree)
     study = original.study_of(prepare_study(config, original.files.folder.pickled_function(config), is_again=True))
     for line in changed_code(original.files.report, study):

@@ -113,7 +113,7 @@ class Reproduction(Fields):
     def _lines(self) -> Iterator[str]:
         """Yield lines of text: the numbers of report.json that differ, the metrics not compared, and the conclusion."""
         if self.folds is not None and self.report_numbers:
-            yield "numbers of report.json: compared with the recorded values, because only some folds were trained"
+            yield "numbers of report.json are compared with the recorded values, because only some folds were trained"
         for figure in self.differing_numbers:
             is_trained = figure.given == figure.recorded and self.folds is None
             gives = "the trainings give" if is_trained else "the recorded values give"
@@ -121,8 +121,8 @@ class Reproduction(Fields):
             yield f"{text}  <-- not reproduced"
         if differing := sorted({one.name for one in self._missed if one.is_mean and one.reproduced is not None}):
             yield (
-                f"{', '.join(differing)}: if a metric depends on the machine, as a latency does, let describe_method "
-                f"of the objective return 'measured': {differing}; it is then not compared"
+                f"{', '.join(differing)}: to leave out metrics that depend on the machine, such as a latency, let the "
+                f"objective's describe_method return 'measured': {differing}"
             )
         if self.not_compared:
             yield f"not compared, because they depend on the machine: {', '.join(self.not_compared)}"

@@ -65,7 +65,7 @@ def resume(
         overrides: changes, such as study.trials=40 (a larger budget), dispatch.workers=4 or track=none.
         minutes: a larger budget in wall time, as in `hpo.search`.
         workers: how many processes train at once.
-        settings: other keys that no trial depends on, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
+        settings: other keys that change no trial, by dotted key, such as `{"study.limits": {"latency_ms": 2}}`.
         data: the new paths of moved data, by key: `{"data.path": "there.csv"}`. The content must be the same; the
             study saves the paths.
         callbacks: functions `f(study, trial)`, as in `hpo.search`.
@@ -110,8 +110,8 @@ def resume(
         ask_for_copied(folder, config, str(study), trust)
     if name is None and folder.path.name != config.study.name:
         notes.append(
-            f"{folder} is a copy of study '{config.study.name}', and shares its name and its run in MLflow; "
-            f"`hpo resume {folder} --as NEW` makes it a separate study"
+            f"{folder} is a copy of study '{config.study.name}', with the same name and the same run in MLflow; "
+            f"`hpo resume {folder} --as NEW` makes the copy a separate study"
         )
     if name is None:
         prepared = load_study(str(folder), config, allow_changes)
@@ -148,8 +148,8 @@ def extend(
             study.name=longer.
         best: how many of the best trials to train (default: 5).
         trials: the number of a trial to train instead of the best trials; several numbers are allowed.
-        climb: search with the changed configuration, in windows around the best trials, instead of training these
-            trials; study.trials among the changes says how many trials to add.
+        climb: do not train the best trials, but search around them with the changed configuration; the change
+            study.trials=N says how many trials to add.
         data: the new paths of moved data, by key; the new study saves them.
         name: the name of the new study; None = the old name with `-extended`.
 
@@ -167,7 +167,7 @@ def extend(
         hpo extend small --climb model.d_model=512 model.feed_forward_width=1024 study.trials=4    at a larger scale
     """
     if climb:
-        refuse_without_effect({"trial": trials, "best": best}, "with climb, which searches around the best")
+        refuse_without_effect({"trial": trials, "best": best}, "with climb, which searches around the best trials")
     folder = find_study(str(study))
     given = _one_form(overrides, {**(changes or {}), **({"study.name": name} if name else {})}, data)
     config = _config_of_extension(folder, given, data, climb)
@@ -230,7 +230,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the study's configuration with these changes; with `climb`, first apply those of its largest scale."""
+    """Return the study's configuration with `changes`; with `climb`, first apply the changes of its largest scale."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]

@@ -66,7 +66,7 @@ class ScaleChecked:
     def __str__(self) -> str:
         from hpo.report.pages.coordinate_check import slopes_table
 
-        head = f"slope of the logarithm of a layer's output over the logarithm of {self.check.key}; 0 = no change"
+        head = f"slope of log(a layer's output) over log({self.check.key}); 0 = no change"
         slopes = table_text(*slopes_table(self.check))
         return "\n".join([head, slopes, self.check.verdict, f"picture: {self.output}"])
 
@@ -83,8 +83,8 @@ class ScalesTried:
         table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
             scale. The smallest scale is first; `null` = no score. `moves` is the largest distance between the best
             values of two scales. `moves_is` says whether `moves` is a `factor`, or a number of `places` in the list of
-            values. `cost` is the largest loss of score at any other scale if that scale uses the smallest scale's best
-            value instead of its own. `cost_error` is the standard error of `cost`.
+            values. `cost` is the largest loss of score at a larger scale that uses the best value of the smallest
+            scale. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -189,8 +189,8 @@ def coordinate_check(
 
     Returns:
         The output sizes of the layers, the slopes of these sizes over the scales, and the result as a sentence
-        (`verdict`). `is_within` says whether all slopes are within 0.2 of 0, except the slopes of layers whose outputs
-        are known to change.
+        (`verdict`). `is_within` says whether all slopes are from -0.2 to 0.2; layers whose outputs are known to change
+        do not count.
 
     Raises:
         hpo.HpoError: the objective has no `output_sizes`, or a scale cannot be trained.
@@ -259,10 +259,10 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space with one hyperparameter: the one in an override `space.KEY`, else the learning rate (six values).
+    """Return a space with exactly one hyperparameter; ConfigError if it would have none or several.
 
-    Return the configured space if an override sets the whole space, or if no key sets the learning rate (`rate` is
-    None).
+    It is the hyperparameter of an override `space.KEY` or `space`. Without such an override, it is the learning rate
+    `rate` with six values; if `rate` is None, the hyperparameter of the configured space.
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

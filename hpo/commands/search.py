@@ -223,7 +223,7 @@ def _check(study: PreparedStudy) -> Checked:
         lines.append(f"your code: the installed package {code.package}, which every machine must have")
     if code.files:
         if dispatch.address is None:
-            lines.append("no other machine is used (dispatch.address=null); it would get:")
+            lines.append("no other machine is used (dispatch.address=null); in a cluster, each machine would get:")
         lines.append(code.in_words())
         lines += [f"  {path.stat().st_size:>12,} bytes  {name}" for name, path in code.files.items()]
         lines += [f"  {'not sent':>18}  {name}" for name in (*code.others, *code.links)]
@@ -288,9 +288,9 @@ def search(
             for ordered values, `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested
             configuration. May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None =
             the values that an objective for Optuna, `f(trial)`, suggests.
-        config: constants of the configuration. If values of searched hyperparameters are among them, these values are
-            the first point. References in an OmegaConf DictConfig (`lr: ${base}`) follow the searched values, even if
-            the DictConfig is inside a dict.
+        config: constants of the configuration. If it also has a value of every searched hyperparameter, these values
+            are the first point. References in an OmegaConf DictConfig (`lr: ${base}`) follow the searched values, even
+            if the DictConfig is inside a dict.
         trials: how many points to evaluate. If the study exists already and has more trials, the search returns the
             study with all its trials.
         minutes: the time limit of the search; no trial begins after it.
@@ -305,7 +305,7 @@ def search(
             number is the maximum, or for a maximized metric the minimum: `{"memory": 8e9}`. A dict may set `min` and
             `max`: `{"latency": {"min": 1, "max": 5}}`.
         measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training that does not
-            return all of these numbers fails, so that limits on them may be set after the search.
+            return all of these numbers fails. Limits on them may be set after the search.
         choose: with several metrics, the rule that chooses from the Pareto front: `"knee"` (the default),
             `"first_within_limits"` (the best of the first metric), weights such as `{"accuracy": 0.7, "latency":
             0.3}`, or `{"best": "accuracy", "within": {"latency": "5 %"}}`.
@@ -414,8 +414,8 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
         trust: whether to trust the code of a study from another machine; otherwise hpo asks before the code may run.
 
     Raises:
-        hpo.HpoError: the archive is damaged, or a study of that name exists. Or the study is from another machine and
-            not trusted: then its files are restored, but the study cannot be used yet.
+        hpo.HpoError: the archive is damaged, a study of that name exists, or a study from another machine is not
+            trusted. The files of an untrusted study are restored, but the study cannot be used yet.
     """
     from hpo.commands.study import Study
 

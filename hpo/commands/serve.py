@@ -132,7 +132,7 @@ def _refuse_exposure(host: str, port: int, expose: bool, password: bool, optuna:
     from hpo.track.servers import LOOPBACK
 
     if host in LOOPBACK:
-        refuse_without_effect({"--expose": expose}, f"on {host}, which other machines cannot reach, without --host")
+        refuse_without_effect({"--expose": expose}, f"with --host {host}, which other machines cannot reach")
         return
     rights = f"the password for port {port} is sent unencrypted"
     if not password:

@@ -40,8 +40,8 @@ class AskedTrial:
         seed: the seed for all randomness of the training.
         scale: the number of the trial's scale, from 1; 0 = the study has no scales.
         changes: the changes of the configuration at that scale, by dotted key.
-        amount: how far to train, counted from the start, such as epochs, if the strategy trains partially;
-            None = fully.
+        amount: how far to train, counted from the start, such as a number of epochs; None = fully, because the
+            strategy does not train partially.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
         trained: how far the earlier trial was trained; 0 = there is no earlier trial to continue.
         metrics: the names of the numbers to report: first the metrics in their order, then the numbers with a limit,
@@ -74,7 +74,7 @@ class AskedTrial:
         """Add a report to the learning curve, such as `report(epoch=3, loss=0.2)` or `report(0.3, step=5)`.
 
         Each `epoch` (or `step`) must be larger than in the previous report. Reports without `epoch` and `step` are
-        numbered, and the first number is the attribute `trained` plus 1.
+        numbered from `trained` + 1.
 
         Raises:
             hpo.HpoError: the trial has a result already, `epoch` or `step` is not larger than in the previous report,
@@ -197,7 +197,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether no trial is open and `ask` would return no new trial. The check takes as long as `ask`."""
+        """Whether the study is finished: `ask` has no new trial, and none is open. The check takes as long as `ask`."""
         return self._outside.is_over
 
     @property

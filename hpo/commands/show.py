@@ -1,6 +1,6 @@
 """`list`, `show` and `logs`: print studies, a trial, and the output of trainings.
 
-These commands change nothing. They open only the records of the shown study and of killed searches.
+These commands change nothing. `list` opens a study's record only if the status of the study lags behind.
 """
 
 from collections.abc import Callable, Sequence

@@ -142,7 +142,7 @@ def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
     """Return a clause with the command that trains the added points of a stopped study."""
     name, status = folder.reference, latest_status(folder)
     if status.state == "open":
-        return f"`hpo ask {name}` returns it"
+        return f"`hpo ask {name}` gets the next trial"
     from hpo.study.additions import resume_command
 
     plain, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
@@ -162,8 +162,8 @@ def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
 def raise_budget(folder: StudyFolder, config: StudyConfig) -> str | None:
     """Raise the budget of a running search to the budget in a configuration, and return the search's answer.
 
-    Return None if no search is running. Also return None unless `config` differs from the study's configuration in the
-    budget, and in nothing else. Raise StudyError if the search has just ended.
+    Return None if no search is running, if the budget stays the same, or if `config` also changes other keys. Raise
+    StudyError if the search has just ended.
     """
     if folder.holder() is None:
         return None

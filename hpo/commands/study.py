@@ -102,17 +102,14 @@ class Study:
         return archive(self.folder, file)
 
     def remove(self, *, mirror: bool = False, runs: bool = True) -> Removed:
-        """Delete studies and their runs in MLflow.
-
-        This method does not ask. On the command line, `hpo remove` first lists what it will delete, and asks.
+        """Delete the study and its runs in MLflow, without a question.
 
         Args:
             mirror: also remove the copy at study.mirror.
-            runs: also remove the runs in MLflow; --keep-runs keeps them.
+            runs: also remove the runs in MLflow.
 
         Raises:
-            hpo.HpoError: a study is running, MLflow or the mirror cannot be reached, or (only on the command line) the
-                user answered no.
+            hpo.HpoError: the study is running, or MLflow or the mirror cannot be reached.
         """
         return remove([self.folder], yes=True, mirror=mirror, runs=runs)
 
@@ -388,8 +385,8 @@ class Study:
     def front(self) -> "pd.DataFrame":
         """The Pareto front: one row per trial that keeps the limits and that no other trial dominates.
 
-        The best trial in the leading metric is first. The winner is in the table even if another trial dominates the
-        winner in the search, because fresh seeds may choose the winner. With one metric the table has only the winner.
+        The best trial in the leading metric is first. The winner is always in the table: if fresh seeds chose it,
+        another trial may dominate it in the search. With one metric the table has only the winner.
 
         Columns:
             number: the number of the trial.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OBJECTIVE_OF_CHECKPOINTS = "model.objective:run_fold"
 
 ModelRef = Annotated[
-    str | Path, Word("MODEL", "a study, for its winner; or a folder of `hpo train` or of a checkpoint")
+    str | Path, Word("MODEL", "a study (its winner), a folder of `hpo train`, or the folder of a checkpoint")
 ]
 
 

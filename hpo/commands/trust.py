@@ -20,7 +20,7 @@ _ORIGINS = {
     "toolkit": "part of this toolkit",
     "declared": "declared by an installed package",
     "working directory": "in your working directory",
-    "given from Python": "a function in a file that runs code when it is read",
+    "given from Python": "a pickled function, whose file runs code when it is read",
 }
 
 
@@ -37,17 +37,21 @@ def ask_for_trust(
 ) -> None:
     """Ask the user whether a study from another machine may run its code, and remember a yes.
 
-    Never ask if `is_given` is true. Otherwise, always ask if any `places`, `packages` or `commands` are given. If none
-    are given, do not ask in these two cases:
+    Do not ask if `is_given` is true. Without `places`, `packages` and `commands`, also do not ask in two cases:
 
     - On this machine, the user has run or trusted a study with the same objective, configuration and space.
-    - All of this is true: the objective is part of the toolkit; the strategy is not a user's class; no configuration
-      contains code, references to environment variables with secrets, or paths outside of the working directory.
+    - The objective is part of the toolkit, the strategy is not a user's class, and no configuration contains code,
+      references to environment variables with secrets, or paths outside of the working directory.
 
-    The question lists the `changes` since the study was recorded. `earlier` has other configurations with which some
-    trials were trained. This user has given the values of `own_keys`. The study connects to `places`, its workers
-    install `packages`, and it runs `commands` on this machine. ConfigError if nobody can be asked, or the user
-    says no.
+    ConfigError if nobody can be asked, or the user says no.
+
+    Args:
+        changes: the changes since the study was recorded, which the question lists.
+        earlier: other configurations with which some trials were trained.
+        own_keys: keys whose values this user has given.
+        places: addresses that the study connects to.
+        packages: settings with packages that the study's workers install.
+        commands: settings with commands that the study runs on this machine.
     """
     configs = [config, *(config.model_copy(update={"objective_config": dict(tree)}) for tree in earlier)]
     # A trusted objective does not make new addresses, packages or commands trusted.
@@ -62,16 +66,16 @@ def ask_for_trust(
     strategy = f" and the strategy {config.strategy['name']}" if config.has_own_strategy else ""
     summary = f"it runs {config.objective} ({_file(config.objective, origin)}, {_ORIGINS[origin]}){strategy}"
     parts = {
-        "with it": code,
+        "also runs": code,
         "reads outside of the working directory:": files,
-        "goes to": places,
-        "its workers have": packages,
-        "runs here": commands,
+        "connects to": places,
+        "installs on its workers": packages,
+        "runs on this machine": commands,
     }
     summary += "".join(f", and {verb} {', '.join(part)}" for verb, part in parts.items() if part)
     if keys:
         names = dict.fromkeys(name for tree in trees for name in redacted_names(tree))
-        summary += f" with {', '.join(names)} of your environment ({', '.join(keys)})"
+        summary += f", and reads {', '.join(names)} from your environment ({', '.join(keys)})"
     if not is_given:
         _ask(printable(summary), changes)
     for each in configs:

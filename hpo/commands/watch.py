@@ -95,7 +95,7 @@ def watch(
 
 def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool, wait: float) -> Server:
     if study is not None:
-        refuse_without_effect({"--in": in_}, "with a study; give its folder instead")
+        refuse_without_effect({"--in": in_}, "with STUDY, which may be a folder")
     if port is not None and not 1 <= port <= 65535:
         raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out to use a free port")
 

@@ -55,7 +55,7 @@ def _lines(what: str, text: str, column: int) -> Iterator[str]:
 
 
 def _study_entries(view: StudyView) -> _Entries:
-    copied = f", from its copy of {view.copied}" if view.copied else ""
+    copied = f", from the mirror's copy of {view.copied}" if view.copied else ""
     yield "study", f"{view.study}: {view.says}{copied}"
     if view.fault and view.fault != view.error:
         yield "fault", view.fault
@@ -97,13 +97,13 @@ def _trial_entries(trial: TrialDetails) -> _Entries:
     if not values and trial.score is not None:
         values = f"{trial.metric} {format_value(trial.score)}"
     score = f", {values}" if values else ""
-    beyond = f", {trial.excess:.3g} beyond the limits" if trial.excess else ""
+    beyond = f", relative excess over the limits {trial.excess:.3g}" if trial.excess else ""
     yield "trial", f"{trial.trial} of study {trial.study}: {trial.state}{score}{beyond}"
     yield from (("point", line) for line in _point_lines(trial.point, trial.default, len(trial.point)))
     if trial.retry_of is not None:
         yield "retry", f"of trial {trial.retry_of}, which failed"
     if trial.amount is not None:
-        further = f", further from trial {trial.continues}" if trial.continues is not None else ""
+        further = f", continuing trial {trial.continues}" if trial.continues is not None else ""
         far = trial.reached if trial.state == "complete" else None
         yield "trained", f"{amount_text(trial.amount, far).removeprefix(', ').removeprefix('trained ')}{further}"
     if trial.started is not None:

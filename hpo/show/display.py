@@ -156,7 +156,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return format_duration(seconds) if seconds else ""
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds left at this session's pace, within `minutes`; None if unknown, or if no trial remains."""
+        """Return the seconds left at this session's pace, limited by `minutes`; None if unknown or no trial remains."""
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
             return None
@@ -200,14 +200,14 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
     kinds = ", ".join((*gpus.kinds, *([f"driver {driver}"] if (driver := gpu_driver()) else [])))
     available = f"{gpus.count:g} GPU{'' if gpus.count == 1 else 's'}{f' ({kinds})' if kinds else ''}"
     if not gpus.share:
-        return f"{available}, but the workers use none: dispatch.gpus_per_worker=null gives each a share"
+        return f"{available}, but the workers use none; dispatch.gpus_per_worker=null gives each worker a share"
     if gpus.share < 1:
         part = gpus.share if dispatch.memory_per_worker is None else dispatch.memory_per_worker
-        return f"{available}: {gpus.share:g} of one for each worker, which may use {part:.0%} of its memory"
+        return f"{available}: each worker gets {gpus.share:g} of a GPU, with {part:.0%} of its memory"
     each = f"{available}: {gpus.share:g} for each worker"
     if dispatch.gpus_per_worker is not None:
         return each
-    return f"{each}; dispatch.workers={2 * gpus.count:g} would train two on each, if the networks are small"
+    return f"{each}; dispatch.workers={2 * gpus.count:g} would train two on each GPU, which suits small networks"
 
 
 def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) -> str:
@@ -216,7 +216,7 @@ def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) ->
     each = ", ".join(f"process {other.process} of {other.user} with {other.use}" for other in others)
     effect = ""
     if dispatch.type.has_own_processes and dispatch.workers is None:
-        effect = "; this one takes the remaining workers, at least one (dispatch.workers=N sets the number)"
+        effect = "; this search takes the remaining workers, at least one (dispatch.workers=N sets the number)"
     return f"{are} on this machine: {each}{effect}"
 
 

@@ -14,7 +14,7 @@ _MOST = 10
 
 
 def summary_lines(view: StudyView) -> Iterator[str]:
-    """Yield the study's state and its result: the trials, the winner or why there is none, and the report."""
+    """Yield the study's state and its result: the trial count, the winner (or why there is none), and the report."""
     yield from map(printable, (f"study {view.study}: {view.says}", *_outcome(view)))
 
 

@@ -74,7 +74,7 @@ class Notebook(Display):
         for line in summary_lines(ended.view):
             print(line)
         if not ended.is_tracked:
-            print(f"MLflow is incomplete: send the rest later with `hpo sync {ended.view.reference}`")
+            print(f"MLflow is incomplete: send the missing data later with `hpo sync {ended.view.reference}`")
 
 
 class NotebookProgress(Progress):

@@ -31,10 +31,10 @@ from hpo.workers.training.tasks import Task
 # a search in a table ends thousands of trials per second.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
-_AMOUNTS = "`to 3` is a trial's amount of training; * = the best so far of the most trained trials"
+_AMOUNTS = "`to N` is a trial's amount of training; * = the best so far of the most trained trials"
 _SCALES = "* = the best so far of its scale; scores of different scales are not comparable"
 _SEVERAL = "* = on the Pareto front: no trial so far dominates it"
-_FURTHEST = "`to 3` is a trial's amount of training; the front has only the most trained trials"
+_FURTHEST = "`to N` is a trial's amount of training; the front has only the most trained trials"
 # Without a panel: seconds of silence before a line shows running tasks, and the most tasks in that line.
 _SECONDS_OF_SILENCE = 60
 _MOST_TASKS = 3
@@ -166,7 +166,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """Print `text` if it is due, or after a long silence; only during the first trial, and only without a panel."""
+        """During the first trial, and without a panel, print `text` if `is_due` is true or after a long silence."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):

@@ -50,12 +50,12 @@ class Terminal(Display):
             _say(note)
         if config.secrets:
             names = ", ".join(config.secrets)
-            _say(f"secrets are stored by name only: set {names} in the environment before you resume or reproduce this")
+            _say(f"only names of secrets are stored: set {names} in the environment to resume or reproduce this study")
         section = config.study
         metrics = ", ".join(f"{name} ({direction})" for name, direction in study.goal.metrics.items())
         _say(f"study {section.name}: {format_count(section.trials, study.counts.removesuffix('s') + '*')}, {metrics}")
         if study.goal.limits:
-            after = "" if section.limits_after is None else ", set after the search: they choose among its trials"
+            after = "" if section.limits_after is None else ", set after the search, to choose among its trials"
             _say(f"limits: {', '.join(map(str, study.goal.limits))}{after}")
         if len(study.goal.metrics) > 1:
             _say(f"the winner will be {why(section.choose)} (study.choose)")
@@ -107,7 +107,7 @@ class Terminal(Display):
             idle = workers - trainings
             _say(f"{format_count(trainings, 'training*')} in total: {idle} of {workers} workers will be idle")
         if rules.order == "free":
-            effect = "another run of this search would try other points"
+            effect = "points depend on timing, so another run of this search would try other points"
             if not replace(rules, order="clock").waits:
                 effect = "study.order=free has no effect, because this strategy has the same trials in any order"
             _say(f"{slots}, free order: {effect}")
@@ -121,9 +121,9 @@ class Terminal(Display):
         # With more lanes than workers, a lane that waits for the clock does not leave a worker idle.
         suits = math.ceil(_LANES_PER_WORKER * workers)
         if workers > lanes:
-            text += f": {workers - lanes} will be idle; study.lanes={suits} in a new study would keep all busy"
+            text += f": {workers - lanes} workers will be idle; study.lanes={suits} in a new study would keep all busy"
         elif workers > 1 and lanes < suits:
-            text += f" (study.lanes={suits} in a new study would keep them busier)"
+            text += f" (study.lanes={suits} in a new study would keep the workers busier)"
         _say(text)
 
     def progress(self, study: PreparedStudy, record: Record) -> Progress:
@@ -143,7 +143,7 @@ class Terminal(Display):
             print(line, flush=True)
         _print_times(study, view.cost or {})
         if not ended.is_tracked:
-            _say(f"MLflow is incomplete: send the rest later with `hpo sync {view.reference}`")
+            _say(f"MLflow is incomplete: send the missing data later with `hpo sync {view.reference}`")
 
 
 def _labels_text(parts: Iterable[Mapping[str, Any]]) -> str:
@@ -163,14 +163,14 @@ def _say(text: str) -> None:
 
 
 def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
-    """Print how long simulated workers took, and how much of the time the workers were idle."""
+    """Print how long simulated workers took, and the idle share of all workers' time if it is large."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
     if dispatch.type.has_own_time:
         _say(
             f"{dispatch.name}: {format_count(dispatch.workers or 1, 'worker*')} took {cost['wall_seconds']:,.0f} s for "
-            f"{cost['training_seconds']:,.0f} s of training; see Cost in the report for when it found the best"
+            f"{cost['training_seconds']:,.0f} s of training; section Cost of the report says when the best was found"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
         _say(f"workers were idle {cost['idle_share']:.0%} of the time: see the timeline in the report")

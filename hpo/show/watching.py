@@ -61,7 +61,7 @@ def watch_at_terminal(view: StudyReader) -> Status:
     snapshots = view.follow()
     snapshot = next(snapshots)
     if snapshot.status.goes_on:
-        where = f", from its copy of {snapshot.copied}" if snapshot.copied else ""
+        where = f", from the mirror's copy of {snapshot.copied}" if snapshot.copied else ""
         print(printable(f"study {snapshot.status.name}: {snapshot.status.words}{where}"), flush=True)
         snapshot = _follow(view, snapshot, snapshots)
         print()

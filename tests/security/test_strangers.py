@@ -148,12 +148,12 @@ def test_values_of_the_environment_are_named_before_they_are_given(capsys, monke
     monkeypatch.setenv("PLANTED_TOKEN", "hunter22")
     changed(stranger, toy={"token": "${oc.env:PLANTED_TOKEN}"})
     for command in (["reproduce", "toy"], REPLAY):
-        assert "PLANTED_TOKEN of your environment (toy.token)" in refused(capsys, *command)
+        assert "reads PLANTED_TOKEN from your environment (toy.token)" in refused(capsys, *command)
 
 
 def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
     with_command(capsys, monkeypatch)
-    assert "with it command.line='sh run.sh {x}'" in refused(capsys, "reproduce", "mailed.json")
+    assert "also runs command.line='sh run.sh {x}'" in refused(capsys, "reproduce", "mailed.json")
     assert not Path("ran").exists()
     assert hpo(capsys, "reproduce", "mailed.json", "--trust")[0] == 0
     assert Path("ran").exists()
@@ -170,7 +170,7 @@ def test_a_command_is_shown_and_run_after_a_yes(capsys, monkeypatch):
 
 def test_a_strangers_mirror_is_copied_and_run_after_a_yes(capsys, mirror):
     err = refused(capsys, "resume", mirror, "study.trials=2")
-    assert "with it command.line='sh run.sh {x}'" in err
+    assert "also runs command.line='sh run.sh {x}'" in err
     assert "read runs/toy/config.yaml, then `hpo resume toy`" in err
     assert not Path("ran").exists()
     shutil.rmtree("runs")
@@ -184,9 +184,9 @@ CLUSTER = {"name": "ray", "address": "ray://127.0.0.1:9", "environment": ENVIRON
 
 
 @pytest.mark.parametrize(("section", "values", "words"), [
-    ("dispatch", CLUSTER, f"and its workers have {PACKAGES}"),
-    ("study", {"on_trial": "touch ran"}, "and runs here study.on_trial='touch ran'"),
-    ("track", {"name": "mlflow", "uri": "http://127.0.0.1:9/x"}, "and goes to track.uri=http://127.0.0.1:9/x"),
+    ("dispatch", CLUSTER, f"and installs on its workers {PACKAGES}"),
+    ("study", {"on_trial": "touch ran"}, "and runs on this machine study.on_trial='touch ran'"),
+    ("track", {"name": "mlflow", "uri": "http://127.0.0.1:9/x"}, "and connects to track.uri=http://127.0.0.1:9/x"),
 ])  # fmt: skip
 def test_a_strangers_mirror_says_what_else_it_would_run_install_set_and_send(capsys, mirror, section, values, words):
     put_in_mirror(section, **values)

@@ -59,7 +59,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Do the same as `to_json` for an array of NumPy, torch, ...: return nested lists, or the only value."""
+    """Do the same as `to_json` for an array of NumPy, torch, ...: return nested lists; for a 0-d array, its value."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:

@@ -93,7 +93,7 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError if the function has no parameter `trial`, uses the data directly, or defines data itself."""
+    """Raise ConfigError if the function has no parameter `trial`, uses a variable with the data, or defines data."""
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
@@ -244,7 +244,7 @@ def _known(function: Any) -> Mapping[str, Any]:
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Return a node's value: a number, text, None, or a list of these; else LookupError, TypeError or ValueError."""
+    """Return a node's value: number, text, None, or a list of them; else raise LookupError, TypeError or ValueError."""
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

@@ -26,19 +26,18 @@ _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
-"""For each dotted key, a dict from the texts of JSON values to the original values that these JSON values replace."""
+"""By dotted key, then by the JSON text of a value: the original values, such as `{"sizes": {"[1, 2]": (1, 2)}}`."""
 
 
 @dataclass
 class Objects:
     """The original Python values that JSON cannot represent.
 
-    Both attributes map a dotted key to a dict. The dict maps the text of a JSON value to the original value that the
-    JSON value replaces.
+    Both attributes have the form of `Known`.
 
     Attributes:
         choices: the original values of searched hyperparameters.
-        constants: the original values of all other keys; each of these dicts has one entry.
+        constants: the original values of all other keys; each inner dict has one entry.
     """
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -70,10 +69,10 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls `function` with a configuration in which the user's values replace JSON values.
+        """Return a function that calls `function` with a configuration in which original values replace JSON values.
 
-        The optional functions that take a configuration are wrapped in the same way. If all of the user's values are
-        JSON values, nothing is wrapped: return `function`, or a copy if it is importable and `is_pickled` is true.
+        The optional functions that take a configuration are wrapped in the same way. Without original values, wrap
+        nothing: return `function`, or if `is_pickled` is true, a copy of an importable function.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -167,11 +166,10 @@ class Objects:
 def call_with(
     function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
 ) -> Any:
-    """Call a function with a configuration that has the user's Python objects in place of their JSON forms.
+    """Call a function with a configuration in which original values replace their JSON values.
 
-    A searched value that is not in `choices` stays in its JSON form. For a key that is not searched, the object is a
-    constant. If a user has changed the JSON form of a constant, build a new object from it; raise ConfigError if the
-    object's type does not allow that (see `_rebuilt`).
+    A searched value that is not in `choices` stays a JSON value. If a user has changed the JSON value of a constant,
+    `_rebuilt` makes a new Python value from it, or raises ConfigError.
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -193,10 +191,9 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point in which tuples, and dicts with numbers as keys, replace their JSON values.
+    """Return a configuration or a point in which the original values in a pickled function replace JSON values.
 
-    The original tuples and dicts are in the pickled function `function`. Objects of other types, such as a class, stay
-    in their JSON form.
+    Only tuples, and dicts with numbers as keys, are replaced. Other values, such as a class, stay in their JSON form.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
@@ -218,10 +215,9 @@ def _is_written_so(value: Any, text: str) -> bool:
 
 
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
-    """Call `check` with a configuration in which original values replace their JSON values.
+    """Call `check` (None = no check) with a configuration in which original values replace their JSON values.
 
-    If `check` is None, only replace the values. Raise ConfigError if a user has changed the JSON value of a constant
-    whose type does not allow this (see `_rebuilt`).
+    Raise ConfigError if a user has changed a constant that `_rebuilt` cannot make anew.
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -251,7 +247,7 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    ConfigError unless the original value, `given`, is a dataclass or a JSON value.
+    `given` is the original value. Raise ConfigError if it is neither a dataclass nor a JSON value.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:

@@ -38,11 +38,10 @@ class Composed:
 
 
 def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration that an objective `f(config)` gets, before a trial sets the values of its point.
+    """Return the configuration that an objective `f(config)` gets, with defaults in place of a trial's point.
 
     Args:
-        space: the search space. A key that the space writes as `a.b` stays one key in the result, unless the constants
-            have a dict `a`.
+        space: the search space. Its key `a.b` stays one key, or becomes `b` in the dict `a` of the constants.
         config: the constants, and possibly default values of searched keys. In the result, a searched key without a
             default value has the value None.
     """
@@ -84,7 +83,7 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
 def plain_space(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to the form of conf/space.
 
-    If `config` has a value for every dimension, these values are the first point, unless the space has its own `first`.
+    If the space has no `first`, and `config` has a value for every dimension, these values become the first point.
     """
     return _with_default(explicit_space(space, config), config)
 
@@ -195,9 +194,9 @@ def compose_search(
 ) -> dict[str, Any]:
     """Compose a user's configuration for `search`, with its space in the form of conf/space.
 
-    With `config_file`, only apply the overrides to this complete configuration. Otherwise, an objective for Optuna,
-    `f(trial)`, defines the space if no space is given, as in `hpo.search`. If the default configuration has a value for
-    every dimension, it is the first point, unless the space has another `first`, or an override is `~space.first`.
+    With `config_file`, only apply the overrides to this complete configuration. Otherwise, complete the space as
+    `hpo.search` does. An objective for Optuna, `f(trial)`, defines a missing space. If the space has no `first`, and
+    every dimension has a default, these defaults become the first point; the override `~space.first` prevents this.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
@@ -210,7 +209,7 @@ def compose_search(
 
 
 def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Add two things to a configuration: the space that its objective suggests, and each dimension's key."""
+    """Add to a configuration the space that its objective suggests, and each searched key with its default or None."""
     space = suggested_space(given_function(tree["objective"]))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     return {**plain_own(own_tree(space, own)), **sections, "space": space}

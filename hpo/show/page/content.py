@@ -65,9 +65,8 @@ class StudyContent:
     def refresh(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, Content]]:
         """Yield the parts whose sources have changed, rendered again.
 
-        Parts that are not reached within two seconds wait for the next call, so that the texts, which come first, stay
-        current. While a search runs, yield only texts, the first figure and the figures in `wanted` (None = all
-        figures), and yield a part less often if rendering it takes long.
+        The texts come first. After two seconds, leave all further parts for the next call. While a search runs, yield
+        only texts, the first figure and the figures in `wanted` (None = all figures). Yield slow parts less often.
         """
         live, end = self._read(), time.monotonic() + _LONGEST_LOOK
         if not self._drawing_began:
@@ -87,7 +86,7 @@ class StudyContent:
         self.is_over = live.is_over and not self._stale
 
     def _read(self) -> LiveStudy:
-        """Return the study's current state; soon after a reading that took long, return the state from that reading."""
+        """Return the study's current state; for some time after a slow reading, return the state of that reading."""
         before = self._live
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
             return replace(before, changed=frozenset())

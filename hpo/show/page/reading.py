@@ -156,7 +156,7 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the number of the best trial. It may change when the study ends, without a new entry in the record."""
+    """Return the number of the best trial, which may change when a study ends, even without a new record entry."""
     return None if view.best is None else view.best.trial
 
 

@@ -309,7 +309,7 @@ def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys
 def test_what_is_measured_on_the_machine_is_not_compared(capsys, study, monkeypatch):
     change_row(GOALS / "trials.csv", 0, size="3.2")
     (GOALS / "report.json").unlink()
-    assert "of the objective return 'measured': ['size']" in prints(capsys, "reproduce", "goals", code=1)
+    assert "objective's describe_method return 'measured': ['size']" in prints(capsys, "reproduce", "goals", code=1)
     monkeypatch.setattr("toy_goals.describe_method", lambda config: {"measured": ["size"]}, raising=False)
     code, out, err = hpo(capsys, "reproduce", "goals")
     assert (code, "mean size" in out) == (0, False), out + err

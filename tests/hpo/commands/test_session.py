@@ -251,7 +251,7 @@ def test_bad_results_are_refused_and_change_nothing(capsys, monkeypatch):
         (("0", "accuracy=1"), "trial 0: the result must have a number for loss, given {'accuracy': 1.0}"),
         (("0", "loss=x"), "VALUE: must be a number, NAME=NUMBER or '-', given 'loss=x'"),
         (("0", "0.5", "--error", "broken"), "error: a failed trial has no result"),
-        (("0", "--step", "3"), "--step: adds to trial 0's learning curve; give VALUE or NAME=NUMBER"),
+        (("0", "--step", "3"), "--step: adds a point to trial 0's learning curve; give VALUE or NAME=NUMBER"),
         (("5", "0.5"), "trial 5: was not asked for; open trials: 0"),
     ):
         assert text in refused(capsys, "tell", "lab", *given, is_silent=True)

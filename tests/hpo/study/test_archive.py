@@ -148,7 +148,7 @@ def test_a_strangers_archive_is_only_copied_until_it_is_trusted(capsys, monkeypa
     assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "at_home")[0] == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
     said = refused(capsys, "archive", "--restore", "toy.tar.gz", "--in", "first")
-    for words in ("it runs ours:train", f"goes to study.storage=sqlite:///{tmp_path}/else.db", "was copied"):
+    for words in ("it runs ours:train", f"connects to study.storage=sqlite:///{tmp_path}/else.db", "was copied"):
         assert words in said
     assert Path("first/toy/config.yaml").exists()
     assert hpo(capsys, "archive", "--restore", "toy.tar.gz", "--in", "second", "--trust")[0] == 0

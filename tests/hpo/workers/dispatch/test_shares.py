@@ -69,9 +69,9 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
 @pytest.mark.parametrize(("gpus", "given", "says"), [
     (Gpus(8, 1, ("H100",)), None, "8 GPUs (H100): 1 for each worker; dispatch.workers=16 would train two on each"),
     (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
-    (Gpus(1, 0.25), None, "1 GPU: 0.25 of one for each worker, which may use 25% of its memory"),
+    (Gpus(1, 0.25), None, "1 GPU: each worker gets 0.25 of a GPU, with 25% of its memory"),
     (Gpus(0, 0), None, "None"),
-    (Gpus(1, 0), 0, "1 GPU, but the workers use none: dispatch.gpus_per_worker=null gives each a share"),
+    (Gpus(1, 0), 0, "1 GPU, but the workers use none; dispatch.gpus_per_worker=null gives each worker a share"),
 ])  # fmt: skip
 def test_one_line_says_which_gpus_the_workers_have_and_none_where_there_is_none(monkeypatch, gpus, given, says):
     monkeypatch.setattr("hpo.show.display.gpu_driver", lambda: None)
@@ -143,5 +143,5 @@ def test_where_no_file_can_be_made_a_search_runs_unannounced(folder, monkeypatch
 def test_the_line_about_other_searches_says_what_they_use_and_what_follows():
     others = [OtherSearch(7, "ada", Use(8, 2)), OtherSearch(9, "bob", Use(1))]
     both = "process 7 of ada with 8 cores and 2 GPUs, process 9 of bob with 1 core"
-    assert f"{both}; this one takes the remaining workers" in others_in_words(others, dispatch_section(workers=None))
+    assert f"{both}; this search takes the remaining workers" in others_in_words(others, dispatch_section(workers=None))
     assert others_in_words(others, dispatch_section(workers=2)).endswith(both)
