@@ -123,7 +123,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
     def __init__(self, trial: RunningTrial, folder: Path) -> None:
         self._trial, self._folder = trial, folder
         # The number of epochs that are already reported.
-        self._num_reported = trial.trained
+        self._num_reported = trial.earlier_amount
         self.curve: list[dict[str, float]] = []
 
     @property

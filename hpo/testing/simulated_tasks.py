@@ -22,8 +22,9 @@ from hpo.trials.record.user_actions import Add
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.dispatch.dispatcher import Gpus, TaskReport
+from hpo.workers.objective.plain_function import StateIsAhead
 from hpo.workers.training.journal import Entry, Journal
-from hpo.workers.training.reports import Reports, StateIsAhead
+from hpo.workers.training.reports import Reports
 from hpo.workers.training.tasks import Payload, Task
 from hpo.workers.training.worker import Limits
 

@@ -44,7 +44,7 @@ BROKEN = {
     "proposes a point twice": ("known.tried(pending)", "set()"),
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
-    "again, while [1-9]|a point is tried twice": ("known.tried(pending)", "known.tried([])"),
+    "again, while [1-9]|a point is trained twice": ("known.tried(pending)", "known.tried([])"),
     "after [48] trials the strategy proposes .* and then": (
         "rng = generator(self.seed",
         f"{CALLS}; rng = generator(self.calls",

@@ -28,6 +28,13 @@ class TrainingStopped(GreenletExit):
     """
 
 
+class StateIsAhead(BaseException):
+    """Raised if the saved state of an interrupted training may be further than its reports; the training starts again.
+
+    Like TrainingStopped, it is not a subclass of `Exception`.
+    """
+
+
 class RunningTrial:
     """The trial that a plain function trains. It has the settings of the training, and `report` for the learning curve.
 
@@ -47,7 +54,7 @@ class RunningTrial:
             = no state is kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
         max_amount: largest amount in the search; None = all trainings are full.
-        trained: amount of training that is already done. `resume_dir` has the state at this amount.
+        earlier_amount: amount of the trial that this trial continues; 0 = it continues none.
         mlflow_run_id: id of the MLflow run for the training's own logs; None = there is no run.
     """
 
@@ -64,7 +71,8 @@ class RunningTrial:
         self._rows = rows
         self.amount: int | None = task["amount"]
         self.max_amount: int | None = task.get("max_amount")
-        self.trained: int = task["trained"]
+        self.earlier_amount: int = task["trained"]
+        self._was_interrupted: bool = task.get("interrupted", False)
         self.mlflow_run_id: str | None = task.get("mlflow_run_id")
         self.data_dir, self.checkpoint_dir, self.resume_dir, self._files_dir = (
             Path(task[name]) if task.get(name) else None
@@ -74,6 +82,18 @@ class RunningTrial:
         self.metrics: tuple[str, ...] = tuple(task.get("metrics") or [task["metric"]])
         self._reader: greenlet | None = None
         self._is_stopped = False
+
+    @property
+    def trained(self) -> int:
+        """Amount of training that is already done. `resume_dir` has the state at this amount.
+
+        If an interrupted attempt may have saved a later state, a function that reads this property starts again:
+        without a state, and with `trained` 0. A function that stores its epoch in the state need not read `trained`,
+        and continues from the later state.
+        """
+        if self._was_interrupted:
+            raise StateIsAhead
+        return self.earlier_amount
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
         """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.

@@ -6,15 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hpo.trials.places import Places, Point, place_of
+from hpo.workers.objective.plain_function import StateIsAhead
 from hpo.workers.training.journal import Entry, Journal
 from hpo.workers.training.tasks import Payload
-
-
-class StateIsAhead(Exception):  # noqa: N818 -- not an error: the training starts again
-    """Raised if an interrupted attempt may have saved a state without reporting the metrics of this state.
-
-    If the next attempt continued from this state, the report would be missing.
-    """
 
 
 class Reports:
@@ -34,6 +28,7 @@ class Reports:
 
     Attributes:
         trained: the amount from which this attempt continues; it is passed to the objective.
+        was_interrupted: whether an earlier attempt may have saved a state that is further than `trained`.
         points: the learning curve of this trial and of the trials that it continues, in ascending order.
         metrics: names of the study's metrics.
         named: all names that were reported, whether their values were finite numbers or not.
@@ -43,17 +38,17 @@ class Reports:
     def __init__(self, payload: Payload, journal: Journal | None, reports_again: bool = False) -> None:
         self._payload, self._journal, self._reports_again = payload, journal, reports_again
         self.differs: str | None = None
-        self.trained, self._is_suspect, self._was_interrupted = payload.trained, False, False
+        self.trained, self._is_suspect, self.was_interrupted = payload.trained, False, False
         self.metrics = (payload.metric, *payload.metrics[1:])
         self.named: set[str] = set()
         self._known_entries: Sequence[Entry] = ()
         # The last place that the continued trials reported. If they reported nothing, use the trained amount instead.
         self._before = place_of(payload.earlier[-1]) if payload.earlier else payload.trained or -1
         if journal is not None and journal.has_state:
-            self._was_interrupted = not journal.is_whole and not reports_again
+            self.was_interrupted = not journal.is_whole and not reports_again
             # If the state has not changed since the last report, no report is missing.
             last = journal.entries[-1].state if journal.entries else None
-            self._is_suspect = self._was_interrupted and (last is None or last != journal.state())
+            self._is_suspect = self.was_interrupted and (last is None or last != journal.state())
             self._known_entries = journal.after(self._before)
             journal.begin()
         elif journal is not None:
@@ -84,7 +79,7 @@ class Reports:
         """Start the training from the beginning: drop the state, and all reports that this trial has made so far."""
         assert self._journal is not None
         self._journal.restart(self._before)
-        self._is_suspect = self._was_interrupted = False
+        self._is_suspect = self.was_interrupted = False
         self._known_entries, self.trained = (), 0
         self._begin()
 
@@ -137,7 +132,7 @@ class Reports:
 
     def _refuse_gap(self, place: float) -> None:
         """Raise StateIsAhead if a report may be missing before the attempt's first report, whose place is `place`."""
-        if not self._was_interrupted or (not self._is_suspect and self._places.kind != "number"):
+        if not self.was_interrupted or (not self._is_suspect and self._places.kind != "number"):
             return
         places = sorted(self._known)
         # If no report is known, the first report is expected at 0.

@@ -13,13 +13,13 @@ from hpo.errors import ConfigError, MachineError
 from hpo.trials import reported_values
 from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.pickled_function import PickledFunction
-from hpo.workers.objective.plain_function import await_result
+from hpo.workers.objective.plain_function import StateIsAhead, await_result
 from hpo.workers.objective.process_state import isolated_state
 from hpo.workers.objective.resolution import resolve
 from hpo.workers.objective.source_files import code_watch
 from hpo.workers.training.journal import Entry
 from hpo.workers.training.own_lines import own_run
-from hpo.workers.training.reports import Reports, StateIsAhead
+from hpo.workers.training.reports import Reports
 from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
 _OF_A_GROUP = "scores by example are not collected if a task has several processes"
@@ -197,8 +197,7 @@ def _attempt(
     run = objective.run_fold if payload.test is None else objective.run_test
     assert run is not None
     counts = objective.describe_cost is not None
-    if reports.trained != payload.trained:
-        payload = replace(payload, trained=reports.trained)
+    payload = replace(payload, trained=reports.trained, interrupted=reports.was_interrupted)
     runs = [(run, payload, payload.config)]
     if payload.before is not None:
         # First run the earlier training. If its finished state is found, the objective returns at once.

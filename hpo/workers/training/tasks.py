@@ -54,6 +54,8 @@ class Payload:
     amount: int | None = None  # amount of training, counted from the start; None = a full training
     max_amount: int | None = None  # the search's largest amount; None if all trainings are full
     trained: int = 0  # amount of training that is already done
+    # Whether an interrupted attempt may have saved a state that is further than `trained`.
+    interrupted: bool = False
     resume_dir: str | None = None  # folder of the training's state and journal; None = none is stored
     # The recorded learning curve of the trainings that this training continues.
     earlier: Sequence[Mapping[str, Any]] = ()

@@ -105,7 +105,7 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds():
 
     partial = functools.partial(lambda inner, config: 1, lock)
     for objective, name in ((train, "`lock`"), (helped, "`lock`"), (partial, r"`objective.args\[0\]`")):
-        refuses(f"cannot be sent to workers: it uses {name}, a lock; create this in", found, objective)
+        refuses(f"cannot be sent to workers: it uses {name}, a lock; create such objects inside", found, objective)
 
 
 METRICS = {"accuracy": "maximize", "size": "minimize"}

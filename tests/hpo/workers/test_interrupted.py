@@ -1,6 +1,7 @@
 """Trainings that die anywhere and continue from their state: their results are those of an undisturbed training."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from hpo.errors import MachineError
 from hpo.workers.objective.objective import objective
+from hpo.workers.objective.plain_function import as_run_fold
 from hpo.workers.training.journal import Journal, state_of
 from hpo.workers.training.tasks import Payload
 from hpo.workers.training.worker import outcome_of, run_task
@@ -92,6 +94,49 @@ def test_a_training_that_dies_once_has_the_outcome_of_one_that_does_not(tmp_path
         undisturbed = outcome(tmp_path / f"{number}_one", amounts, **config)
         assert undisturbed.error is None
         assert outcome(tmp_path / f"{number}_two", amounts, **config, dies_at=[moment, epoch]) == undisturbed
+
+
+def from_trained(config, trial):
+    """Train from `trial.trained`, as functions for Optuna and Ray Tune do; the state holds no epoch."""
+    state, has_died = trial.resume_dir / "state.json", trial.resume_dir.parent / "died"
+    loss = json.loads(state.read_text()) if state.exists() else 1.0
+    for epoch in range(trial.trained + 1, (trial.amount or 9) + 1):
+        loss /= epoch + 1
+        for step in ("save", "report") if config["saves_first"] else ("report", "save"):
+            if [step, epoch] == config["dies_before"] and not has_died.exists():
+                has_died.touch()
+                raise Killed
+            if step == "save":
+                trial.resume_dir.mkdir(parents=True, exist_ok=True)
+                state.write_text(json.dumps(loss))
+            elif config["reports"]:
+                trial.report(epoch=epoch, score=loss)
+    return loss
+
+
+counts_from_trained = objective(continues=True)(as_run_fold(from_trained, "config, trial"))
+
+
+@pytest.mark.parametrize("saves_first", [True, False])
+@pytest.mark.parametrize("reports", [True, False])
+@pytest.mark.parametrize("dies_before", [["save", 1], ["report", 1], ["report", 4], ["save", 5]])
+def test_a_training_that_counts_from_trained_has_the_same_result_after_it_died(
+    tmp_path, saves_first, reports, dies_before
+):
+    config = {"saves_first": saves_first, "reports": reports, "dies_before": dies_before}
+    last = None
+    for trained, amount in ((0, 3), (3, 6)):
+        earlier = [] if last is None else last.curve
+        payload = Payload(f"{__name__}:counts_from_trained", config, "score", "minimize", amount=amount)
+        payload = replace(payload, trained=trained, earlier=earlier, resume_dir=str(tmp_path))
+        try:
+            last = outcome_of(run_task(payload))
+        except Killed:
+            last = outcome_of(run_task(payload))
+        assert last.error is None
+    assert (tmp_path / "died").exists()
+    assert last.metrics["score"] == pytest.approx(1 / math.factorial(7))
+    assert [point["epoch"] for point in last.curve] == ([4, 5, 6] if reports else [])
 
 
 def test_a_state_that_ended_by_itself_is_not_trained_again(tmp_path):

@@ -47,7 +47,7 @@ def test_how_each_trial_ended(capsys):
     code, out, _ = hpo(capsys, "import", "sweep", "--ray", "sweep", "--metric", "loss", "--direction", "minimize")
     assert (code, "6 trials, 3 failed, 1 unfinished left out" in out) == (0, True)
     # A choice that is a mapping in some trials alone, too.
-    assert "more than one value: opt, opt.name, sizes" in out
+    assert "lists or mappings: opt, opt.name, sizes" in out
     table = {row["lr"]: row for row in rows(Path("runs/sweep/trials.csv"))}
     scores = {"0.1": "0.5", "0.4": "0.5", "0.7": "0.5", "0.2": "", "0.5": "", "0.6": ""}
     assert {lr: row["score"] for lr, row in table.items()} == scores
