@@ -53,6 +53,7 @@ def test_a_task_that_kills_its_worker_fails_after_its_tries_and_says_how(pool):
     outcomes, _ = run(pool, [*tasks, *others()])
     for number, how in enumerate(deadly.values()):
         assert (outcomes[number].error, outcomes[number].attempt) == (f"worker died ({how}), attempt 3 of 3", 3)
+        assert outcomes[number].worker > 0 < outcomes[number].started, "its time counts in the report"
     assert are_unaffected(outcomes)
 
 
@@ -68,6 +69,7 @@ def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool
     outcomes, _ = run(pool, [task(0, "stops_its_process"), task(1, "sleeps"), *others()])
     for number in (0, 1):
         assert outcomes[number].error == f"no report within dispatch.timeout_seconds={SILENT_SECONDS:g}"
+        assert outcomes[number].worker > 0 < outcomes[number].started
     assert are_unaffected(outcomes)
     stopped = [process for process in before if process.is_running() and process.status() == psutil.STATUS_STOPPED]
     assert not outliving(stopped, 5.0)

@@ -32,6 +32,7 @@ class Reports:
         points: the learning curve of this trial and of the trials that it continues, in ascending order.
         metrics: names of the study's metrics.
         named: all names that were reported, whether their values were finite numbers or not.
+        gaps: metrics whose value in the last report was not a finite number.
         differs: a text about the first report that differs from the known report; None = no report differs.
     """
 
@@ -41,6 +42,7 @@ class Reports:
         self.trained, self._is_suspect, self.was_interrupted = payload.trained, False, False
         self.metrics = (payload.metric, *payload.metrics[1:])
         self.named: set[str] = set()
+        self.gaps: Sequence[str] = ()
         self._known_entries: Sequence[Entry] = ()
         # The last place that the continued trials reported. If they reported nothing, use the trained amount instead.
         self._before = place_of(payload.earlier[-1]) if payload.earlier else payload.trained or -1

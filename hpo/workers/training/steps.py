@@ -151,6 +151,11 @@ def _trained(
         returned = yield from _attempt(objective, payload, values, units, reports)
     if reports.differs is not None:
         yield "differs", reports.differs
+    if returned is None and must_score and payload.metric in reports.gaps:
+        raise ValueError(
+            f"the last reported '{payload.metric}' is not finite: the training diverged; to use the score of an "
+            f"earlier report, return it"
+        )
     if returned is None and must_score:
         is_max = payload.direction == "maximize"
         returned = reported_values.of_curve(reports.points, payload.metric, payload.score, is_max, reports.named)
@@ -232,14 +237,16 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
                 continue
             given = reported_values.flat({name: value for name, value in step.items() if name != "more"})
             reports.named |= given.keys()
-            point = reports.take(reported_values.numbers(given))
+            numbers = reported_values.numbers(given)
+            reports.gaps = [name for name in reports.metrics if name not in numbers and given.get(name) is not None]
+            point = reports.take(numbers)
             yield from _known(reports, units)
             if point is None:
                 continue
             took = units.step(step.get("units") if counts else None, step.get("more"))
             reports.add(point, took, units.more)
-            for name in reports.metrics:
-                if name not in warned and name not in point and given.get(name) is not None:
+            for name in reports.gaps:
+                if name not in warned:
                     warned.add(name)
                     yield "warning", f"the objective reported a '{name}' that is not finite, so its curve has a gap"
             yield "point", point

@@ -99,6 +99,18 @@ def test_the_first_gap_of_the_metric_is_reported():
     assert last["outcome"].curve == [{"epoch": 1}, {"epoch": 2}, {"epoch": 3}, {"epoch": 4, "score": 0.5}]
 
 
+@pytest.mark.parametrize("last", [math.nan, math.inf, -math.inf, "nan"])
+def test_a_training_whose_last_report_is_not_finite_has_diverged(last):
+    points = [{"epoch": 1, "score": 0.5}, {"epoch": 2, "score": last}]
+    diverged = outcome_of(run_task(yielding(*points, result=None)))
+    assert ("the last reported 'score' is not finite" in diverged.error, diverged.metrics) == (True, {})
+    # A score that it returns, and a gap before the last report, are its own affair.
+    assert outcome_of(run_task(yielding(*points, result=0.5))).metrics == {"score": 0.5}
+    assert outcome_of(run_task(yielding(*points, {"epoch": 3, "score": 0.4}, result=None))).metrics == {"score": 0.5}
+    # A metric that a training reports only from time to time is no gap.
+    assert outcome_of(run_task(yielding(points[0], {"epoch": 2, "loss": 1.0}, result=None))).metrics["score"] == 0.5
+
+
 def test_of_a_result_the_numbers_are_kept_and_the_others_named():
     result = {"score": np.float64(0.5), "matrix": np.ones((2, 2)), "note": "good", "loss": math.nan, "seconds": -1.0}
     warning, seconds, last = run_task(yielding(result=result))

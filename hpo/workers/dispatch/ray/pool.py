@@ -37,6 +37,7 @@ class _Run:
     actor: Any = None
     stream: Any = None
     shipment: Shipment | None = None  # files that were sent to another node with the task
+    worker: int = 0  # id of the process that trains, as in `Outcome.worker`
     must_end: bool = False  # whether the training was asked to save its state and end
     started: float = 0.0
     last_report: float = 0.0
@@ -123,9 +124,8 @@ class RayDispatcher:
             self._waiting.remove(waiting)
             return 0
         run = next(run for run in self._runs.values() if run.task is task)
-        process = self._group.hosts[run.actor].process
         self._abandon(run)
-        return process
+        return run.worker
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:
         """Send SIGTERM to all trainings, and wait until they have ended, at most `seconds`. Return the outcomes."""
@@ -161,7 +161,9 @@ class RayDispatcher:
             call = run.actor.run.options(num_returns="streaming")
             run.stream = call.remote(dict(vars(payload)), run.call, run.shipment)
             run.started = run.last_report = time.monotonic()
-            self._started.append(TaskReport(run.task, host=self._group.hosts[run.actor]))
+            host = self._group.hosts[run.actor]
+            run.worker = host.process
+            self._started.append(TaskReport(run.task, host=host))
             self._runs[run.stream] = run
 
     def _ready(self, timeout: float | None) -> Sequence[Any]:
@@ -192,7 +194,7 @@ class RayDispatcher:
         if LAST_MESSAGES.isdisjoint(message):
             report = report_of(run.task, message)
             if report.host is not None:
-                self._group.hosts[run.actor] = report.host
+                self._group.hosts[run.actor], run.worker = report.host, report.host.process
             return [report]
         if "died" in message and run.must_end:
             # Our SIGTERM ended the process, so this is not a failure. The task continues on another worker.
@@ -264,7 +266,10 @@ class RayDispatcher:
             self._group.replace(run.actor)
 
     def _failure(self, run: _Run, error: str, printed: str | None = None) -> TaskReport:
-        outcome = Outcome(seconds=time.monotonic() - run.started, error=error, attempt=run.attempt)
+        seconds = time.monotonic() - run.started
+        outcome = Outcome(
+            seconds=seconds, error=error, attempt=run.attempt, started=time.time() - seconds, worker=run.worker
+        )
         return TaskReport(run.task, outcome=with_last_lines(outcome, printed), is_lost=True, printed=printed)
 
     def _refuse_endless_wait(self) -> None:
