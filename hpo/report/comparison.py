@@ -128,9 +128,9 @@ class FrontsJson(TypedDict):
             where h is the hypervolume of the search's own front.
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
-        attainment: by label of a strategy or study, and by percentage p: the corners of the staircase that p percent
-            of these searches attained. For a single search, the only percentage is 50. Absent with more than two
-            metrics.
+        attainment: the corners of staircases, by label of a strategy or study, and then by percentage. The staircase of
+            percentage p is the one that p percent of the label's searches attained. A single search has only
+            percentage 50. Absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]

@@ -26,8 +26,8 @@ class Growth:
 
     Attributes:
         trials: the trials that increased the hypervolume, in the given order.
-        volumes: the hypervolume after each of these trials, in losses scaled from 0 to 1 by `scale`, up to the
-            reference point `fronts.REFERENCE`.
+        volumes: the hypervolume after each of these trials. It uses losses scaled by `scale` to 0 (best) and 1
+            (worst), and the reference point `fronts.REFERENCE`.
         scale: the best and the worst loss of each metric among the given trials, shape (2, metrics).
     """
 
@@ -59,8 +59,8 @@ def growth(trials: Sequence[Trial], goal: Goal) -> Growth:
 def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
     """Return the expected hypervolume of n trials drawn at random without replacement, for each n in `budgets_of`.
 
-    The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. With at
-    most `NUM_ORDERS` subsets of n trials, the result is exact. With more, it is the mean over the first n trials of
+    The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
+    if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is the mean over the first n trials of
     `NUM_ORDERS` random orders (seed 0). No closed form is known for the hypervolume.
 
     Source: Tang et al. 2020 (arXiv 2004.13705), equation 6: the closed form for one metric.

@@ -125,7 +125,7 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return two arrays: for each value in `values`, the index of its grid cell; and for each cell, its size.
 
     A `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each value that
-    occurs in `values`, and one more cell for all its other values. The size of this cell is their number.
+    occurs in `values`, and one last cell whose size is the number of its other values.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)
@@ -189,9 +189,9 @@ def shapley_values(
     """Return the Shapley value of each hyperparameter in which winner and default differ, the largest first.
 
     The value of a set of hyperparameters is the predicted score of the default configuration after these
-    hyperparameters take the winner's values. A surrogate fitted to the complete trials makes the prediction, so the
-    Shapley values sum to the winner's predicted gain. A hyperparameter that exists only in the winner, or only in the
-    default, counts together with the hyperparameter on which its condition depends.
+    hyperparameters take the winner's values. A surrogate fitted to the complete trials predicts this score. The Shapley
+    values sum to the winner's predicted gain. A hyperparameter that exists only in the winner, or only in the default,
+    counts together with the hyperparameter on which its condition depends.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """
@@ -234,7 +234,7 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
     """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
     A player is a hyperparameter with different values in the points `default` and `winner`. A player changes its own
-    key. A hyperparameter that only one of the points has is no player: the player in its condition changes its key.
+    key. A hyperparameter that only one point has is no player; the player in its condition changes its key, too.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}

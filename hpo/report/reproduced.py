@@ -50,8 +50,8 @@ class ReportedNumber:
         key: the key of the number in report.json, such as `winner.score`.
         said: the value in the report; any type, because reports may come from strangers.
         recorded: the number computed from the recorded values.
-        given: the number computed from the reproduced trainings; if a reproduced training is missing, from the
-            recorded values.
+        given: the number computed from the reproduced trainings. It is computed from the recorded values instead if not
+            all trainings were reproduced.
     """
 
     trial: int
@@ -126,7 +126,7 @@ def reported_numbers(recorded: Recorded, repetitions: Sequence[Repetition]) -> l
 
 
 def _common_key(key: str, entry: Mapping[str, Any]) -> str:
-    """Return the key in `_Numbers` for a report's key, such as `fresh.score` for `fresh_score`."""
+    """Convert a report's key to the key in `_Numbers`, such as `fresh_score` to `fresh.score`."""
     if key == "validation_score":
         return "fresh.score" if "search_score" in entry else "score"
     return key.replace("fresh_", "fresh.", 1) if key.startswith("fresh_") else key.removeprefix("search_")

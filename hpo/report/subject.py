@@ -39,13 +39,13 @@ class Subject:
             the search's scores chose the winner.
         default: the default configuration; None if the space does not contain it.
         no_default: why there is no default configuration; None if there is one, inside or outside of the space.
-        trainings: the trials at the end of the search, followed by the trials that were trained further after it. These
-            have the same numbers as before. None = `trials`.
+        trainings: the trials at the end of the search, followed by the further trainings after the search. A further
+            training has the number of its trial. None = `trials`.
         other_trainings: the other trainings after the search, such as those of finalists on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if the clock has no effect: `order` is `clock`,
-            and the order of results cannot influence the search (see `Rules.waits`).
+        lanes: number of parallel trainings on the study's clock. None if the clock has no effect, because
+            `order` is not `free` and the order of results cannot influence the search (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
         is_extension: whether this study extends another study, from which its trials were selected.
@@ -269,7 +269,7 @@ class Subject:
 
 
 def dependent_text(strategy: str, is_extension: bool) -> str | None:
-    """Return why a study's trials do not show which scores random search would reach; None if they do.
+    """Return why a study's trials cannot predict the scores of random search; None if they can.
 
     The text continues a sentence such as `it needs`, and begins with `independent draws`. `is_extension` says whether
     the trials were selected from another study.

@@ -27,7 +27,7 @@ class Stop(Exception):  # noqa: N818 -- it is not an error
 
 
 class Steering:
-    """The actions that a callback can take when a trial has ended. Each takes effect at the clock time of that end.
+    """The actions of a callback after a trial's end. Each takes effect at the clock time at which the trial ended.
 
     Attributes:
         study: the study.

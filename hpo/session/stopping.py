@@ -45,9 +45,9 @@ class Stopped(Interruption):
 class Stopping:
     """Handles signals while a study runs.
 
-    After the first signal, the next `check` raises Stopped. While an objective runs in this process (`raising`), the
-    signal itself raises Stopped, except if the objective handles or ignores signals. Elsewhere the signal raises
-    nothing, because an exception could leave an import or a transaction half done.
+    After the first signal, the next `check` raises Stopped. In a block of `raising`, while an objective runs in this
+    process, the signal itself raises Stopped, except if the objective handles or ignores signals. Elsewhere the signal
+    raises nothing, because an exception could leave an import or a transaction half done.
 
     A process of the command `hpo` ends at once after a second signal. It also ends some seconds after the first signal,
     even while Python is busy in C code. The process of another program, such as a notebook, is never ended. In such a

@@ -49,7 +49,7 @@ def draw_hypervolume(subject: Subject) -> Drawn | Missing:
     if reason is None:
         caption += (
             " Dashed: the mean over random searches that draw from these trials without replacement; the band is the "
-            "standard deviation. It ends at half of the trials; beyond, it would depend mostly on the best ones."
+            "standard deviation. Both end at half of the trials; beyond, they depend mostly on the best trials."
         )
     else:
         caption += f" The curve of a random search is missing: {reason}."

@@ -109,7 +109,7 @@ def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
     far = sum(near[number] != score for number, score in scores.items())
     return (
         near,
-        f" Drawn at the nearer end: {format_count(far, 'score*')} outside of {low:.4g} to {high:.4g}." if far else "",
+        f" Clipped to the range from {low:.4g} to {high:.4g}: {format_count(far, 'score*')}." if far else "",
     )
 
 

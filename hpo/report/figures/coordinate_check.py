@@ -10,7 +10,7 @@ from hpo.study.coordinate_check import BOUND, STEPS, CoordinateCheck
 
 # One colour for each of the worst layers; all other layers outside of the bound share the last colour.
 _COLOURS = [PALETTE[name] for name in ("orange", "blue", "green", "purple", "yellow", "black")]
-_CHANGED = ", changed"  # suffix of a layer's name for the size of its output's change since before the first step
+_CHANGED = ", changed"  # suffix of a layer's name for the size of the change from its output before the first step
 _LONGEST_NAME = 50
 
 
@@ -53,6 +53,6 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     return Drawn(
         figure,
         f"Mean absolute output of each layer over {check.key}, one line per layer, after each of these training steps. "
-        f"Dashed: the mean absolute change of the output since before the first step. Lines should be level. Coloured: "
+        f"Dashed: the mean absolute change from the output before the first step. Lines should be level. Coloured: "
         f"layers with a slope further than {BOUND} from 0 after some step, except layers that are known to change.",
     )

@@ -53,8 +53,8 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
         look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" {'Right: how' if drawn else 'How'} much each hyperparameter, with those that depend on it, adds to the "
-            f"gain of the {subject.called} over the default in {subject.metric_label.rstrip(',')}; above 0 "
+            f" {'Right: how' if drawn else 'How'} much each hyperparameter (with its conditional hyperparameters) adds "
+            f"to the gain of the {subject.called} over the default in {subject.metric_label.rstrip(',')}; above 0 "
             "is better. These are Shapley values (HyperSHAP, Wever et al. 2025) of predictions by randomised trees; "
             "the error bars are the middle 95 % of twenty fits to samples of the trials."
         )

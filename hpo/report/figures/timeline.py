@@ -65,7 +65,7 @@ def draw_planned_timeline(subject: Subject) -> Drawn | Missing:
     fit = predict_seconds(subject.trials)
     prediction = ""
     if fit is not None:
-        prediction = f" Cost predicts a trial's seconds within a factor of {fit['factor']:.2f} for two of three trials"
+        prediction = f" For two thirds of trials, cost predicts their seconds within a factor of {fit['factor']:.2f}"
         prediction += (
             "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
         )
@@ -102,7 +102,7 @@ def _idle_text(subject: Subject) -> str:
     share, seen = cost["idle_share"], cost["workers_seen"]
     requested = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
     number = f"{requested} requested, at most {seen} at once" if requested else f"at most {seen} at once"
-    when = "from the first start to the last end, without pauses"
+    when = "from the first task to the last, without pauses"
     return "" if share is None else f"Idle share of the workers ({number}) {when}: {share:.1%}."
 
 

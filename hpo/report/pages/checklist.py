@@ -73,8 +73,8 @@ def _runtime(report: ReportJson) -> str:
             planned = "; free order: each proposal used the trainings that had ended by then"
     return (
         f"{runtime_text(cost, 'a trial on average')}; {cost['device_hours']:.3g} device hours "
-        f"({cost['device']}) in total, {format_duration(cost['wall_seconds'])} from the first start to the "
-        f"last end without pauses{planned}."
+        f"({cost['device']}) in total, {format_duration(cost['wall_seconds'])} from the first task to the "
+        f"last, without pauses{planned}."
     )
 
 

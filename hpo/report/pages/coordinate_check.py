@@ -15,7 +15,7 @@ def slopes_table(check: CoordinateCheck) -> Table:
 
     - `expected`: the slope is beyond the bound, and the size of this layer's output is known to change.
     - `steepest`: the slope is the steepest of all layers that are not `expected`.
-    - `outside`: the slope of any other layer is beyond the bound.
+    - `outside`: the slope is beyond the bound, and the layer is neither `expected` nor `steepest`.
     """
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [

@@ -120,7 +120,7 @@ def _mapping(value: Mapping[str, Any]) -> list[_Block]:
 
 
 def _cross_table(value: Mapping[str, Mapping[str, Any]]) -> _Block:
-    """Return a mapping of mappings as a table; a row is an outer key or, if there are many inner keys, an inner key."""
+    """Return a mapping of mappings as a table with a row per outer key; with many inner keys, a row per inner key."""
     names = list(dict.fromkeys(key for item in value.values() for key in item))
     if len(names) <= len(value) or len(names) < 8:
         rows = ((key, *(item.get(name, "") for name in names)) for key, item in value.items())

@@ -85,8 +85,8 @@ def _expected_text(summary: ReportJson, text: Callable[[float], str]) -> str:
         return ""
     value, low, high = (f"${text(number)}$" for number in (expected.value, expected.low, expected.high))
     return (
-        f" As the best of {expected.best_of:,}, the winner is expected to score {value} in a new training (95 \\% "
-        f"interval {low} to {high})."
+        f" Corrected for the choice among {format_count(expected.best_of, 'trial*')}, the winner's expected score "
+        f"in a new training is {value} (95 \\% interval {low} to {high})."
     )
 
 

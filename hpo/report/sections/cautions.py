@@ -32,7 +32,7 @@ def cautions(
         reasons.insert(
             0,
             f"the unit of {subject.metric} ({unit}) depends on {', '.join(changed)}, which the search varies: "
-            f"scores of different trials are not comparable, and the winner may lead only because of another unit",
+            f"scores of different trials are not comparable, and the winner may lead only because its unit differs",
         )
     if (winner := subject.winner) is not None:
         reasons += [

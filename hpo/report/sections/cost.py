@@ -53,7 +53,7 @@ class Cost(TypedDict):
     seconds_per_trial_mean: float | None
     seconds_per_trial_median: float | None
     wall_seconds: Annotated[
-        float | None, Field(description="from the first start to the last end of a task, without pauses")
+        float | None, Field(description="from the start of the first task to the end of the last, without pauses")
     ]
     workers_seen: Annotated[Count, Field(description="largest number of workers at the same time")]
     device: str
@@ -72,10 +72,10 @@ _TINY = 1e-9  # a smaller standard deviation is a rounding error
 
 
 def describe_cost(subject: Subject) -> Cost:
-    """Return the training seconds, the search's seconds without pauses, and two shares of time without training.
+    """Return the training seconds, the wall time without pauses, and two shares of unused time.
 
-    `idle_share` is the share of the workers' total time. `overhead_share` is the share of the search's duration in
-    which no task trained.
+    `idle_share` is the idle share of the workers' total time. `overhead_share` is the share of the wall time in which
+    no task trained.
     """
     trials, gpus = subject.all_trainings, subject.gpus
     seconds = [trial.seconds for trial in trials]
@@ -131,7 +131,7 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
         return
     yield Paragraph(
         f"{format_duration(cost['training_seconds'])} of training on {cost['workers_seen']} worker(s), "
-        f"{format_duration(cost['wall_seconds'])} from the first start to the last end without pauses; "
+        f"{format_duration(cost['wall_seconds'])} from the first task to the last, without pauses; "
         f"{runtime_text(cost, 'a trial')}. Idle share of the workers: {cost['idle_share']:.0%}."
     )
 
@@ -150,7 +150,7 @@ def runtime_text(cost: Cost, each: str) -> str:
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
     """Return the machine and the code at the study's start.
 
-    If the machine has no GPU, CUDA or driver, the field `gpus`, `cuda` or `driver` has a text that begins with `none`.
+    The text of a field `gpus`, `cuda` or `driver` begins with `none` if the machine lacks it.
     If the study was started outside of a git repository, `commit` and `is_dirty` are missing values with a reason.
     """
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}

@@ -24,7 +24,7 @@ class ExpectedPart(Interval):
 
     best_of: Annotated[Positive, Field(description="number of trials or finalists from which the winner was chosen")]
     of_all: Annotated[
-        bool, Field(description="whether all complete trials estimate the noise, because few have the winner's amount")
+        bool, Field(description="true = all complete trials serve to estimate the noise: few have the winner's amount")
     ]
     scores: Annotated[
         NotRequired[dict[str, Interval]],

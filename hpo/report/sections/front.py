@@ -145,7 +145,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table of the front's 20 best trials and of a winner on the front; then yield a note on the table."""
+    """Yield a table of the front's 20 best trials, plus the winner if it is on the front; then yield a note."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
@@ -205,8 +205,8 @@ def _volume_text(report: ReportJson, front: FrontPart) -> Iterator[str]:
         f"{name} from {formats[name](best)} to {formats[name](worst)}" for name, (best, worst) in scale.items()
     )
     text = (
-        f"hypervolume of the front: {last['hypervolume']:.4f} (maximum {whole:.4g}), reached at trial "
-        f"{last['trial']:g}; each metric is scaled from its best value{within} (0) to its worst (1): {ends}; "
+        f"hypervolume of the front: {last['hypervolume']:.4f} since trial {last['trial']:g} "
+        f"(maximum {whole:.4g}); each metric is scaled from its best value{within} (0) to its worst (1): {ends}; "
         f"the reference point is {volume['reference']:g}"
     )
     expected = volume["expected"]

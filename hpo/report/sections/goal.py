@@ -71,7 +71,7 @@ class ExpectedVolume(TypedDict):
     """Mean and standard deviation of the hypervolume over random searches of n trials."""
 
     orders: Annotated[
-        int, Field(description="number of random orders (seed 0); the means are exact for at most so many subsets")
+        int, Field(description="number of random orders (seed 0); with at most this many subsets, the means are exact")
     ]
     budgets: list[int]
     means: list[float]

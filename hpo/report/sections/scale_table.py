@@ -95,8 +95,8 @@ class ScaleTable(TypedDict):
         float | None,
         Field(
             ge=0,
-            description="largest loss of score at a scale that uses the smallest scale's best value; null = fewer than "
-            "two scales have scores, or one of them lacks this value",
+            description="the most by which a scale's own best value beats the smallest scale's best value; "
+            "null = fewer than two scales have scores, or one of them lacks this value",
         ),
     ]
     cost_error: Annotated[
@@ -146,7 +146,7 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
 
 
 def _error(trial: Trial, other: Trial, metric: str) -> float | None:
-    """Return the standard error of the two trials' mean difference over folds and repeats; None with fewer than two."""
+    """Return the standard error of two trials' mean difference over folds and repeats; None for one training each."""
     pairs = list(zip(trial.values(metric), other.values(metric), strict=False))
     if len(pairs) < 2:
         return None
@@ -178,8 +178,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If it moves, the sentence also gives the largest loss of score at a scale that uses the smallest scale's best
-    value. If no value has a score, the sentence says so.
+    It also says how much worse the smallest scale's best value is at other scales, or that scores are missing. If no
+    value has a score, it says only that.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
@@ -193,9 +193,9 @@ def table_text(table: ScaleTable, metric: str) -> str:
     if None in table["best"]:
         text = f"{text}; scales without a score are left out"
     elif cost is None and (missing := _num_without_smallest(table)):
-        text = f"{text}; the smallest scale's best failed, or was not tried, at {missing} of the other scales"
+        text = f"{text}; the smallest scale's best value failed, or was not tried, at {missing} of the other scales"
     elif cost:
-        text = f"{text}; the smallest scale's best loses at most {cost:.3g} of {metric} at the other scales"
+        text = f"{text}; the smallest scale's best value is at most {cost:.3g} worse in {metric} at the other scales"
         text += _noise_text(cost, table["cost_error"])
     return text
 
@@ -203,7 +203,7 @@ def table_text(table: ScaleTable, metric: str) -> str:
 def _noise_text(cost: float, error: float | None) -> str:
     if error is None:
         return "; with one training each, this may be chance: set study.repeats=3 to find out"
-    chance = ", which may be chance" if cost < _SIGNIFICANT_ERRORS * error else ""
+    chance = "; this may be chance" if cost < _SIGNIFICANT_ERRORS * error else ""
     return f" (standard error {error:.2g}{chance})"
 
 

@@ -64,7 +64,10 @@ class ShiftPart(TypedDict):
     moves: Annotated[bool, Field(description="whether the interval excludes 0, or 1 for a factor")]
     is_known: Annotated[
         bool,
-        Field(description="true = the best value moves, or moves less than a quarter of the dimension over all scales"),
+        Field(
+            description="whether the interval shows that the best value moves, or that it moves by less than a quarter "
+            "of the dimension over all scales"
+        ),
     ]
 
 
@@ -279,10 +282,8 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
         else:
             yield f"`{each['key']}`: its best value {_shift_text(each['shift_is'], each['shift'], trials)}"
     for trials, keys in unknown.items():
-        best, verb = (
-            ("its best value moves", "it matters") if len(keys) == 1 else ("their best values move", "they matter")
-        )
-        yield f"{join_names(keys)}: it is unknown whether {best}; {verb} too little for a fit to {trials}"
+        best = "its best value moves" if len(keys) == 1 else "their best values move"
+        yield f"{join_names(keys)}: it is unknown whether {best}; a fit to {trials} does not show it"
 
 
 def _trial_text(number: int) -> str:

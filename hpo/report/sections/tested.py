@@ -117,7 +117,7 @@ class FinalistPart(TypedDict):
     ]
     fresh_scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="`search_scores` on the fresh seeds; also absent if `fresh_score` is null"),
+        Field(description="the same on fresh seeds; absent with only one name, or if `fresh_score` is null"),
     ]
     error: Annotated[
         str | None, Field(description="why it failed on fresh seeds; null = it has `fresh_score`, or is not finished")
@@ -194,7 +194,7 @@ def is_unfinished(finalist: FinalistPart) -> bool:
 def read_test(report: ReportJson) -> Iterator[Block]:
     """Yield the scores of the tested trial, and how often the test split was evaluated.
 
-    Without a test result, yield the reason. Without a test result and a winner, yield nothing.
+    Without a test result, yield the reason. If there is no winner either, yield nothing.
     """
     test = report["test"]
     if is_missing(test):

@@ -34,7 +34,7 @@ class OtherAction(TypedDict):
     by: str | None
     trial: int | None
     points: Annotated[
-        dict[str, int | None], Field(description="of a stopped trial: number of points in each task's curve")
+        dict[str, int | None], Field(description="for a stopped trial: number of points in each task's curve")
     ]
     trials: int | None
     minutes: float | None
