@@ -94,11 +94,10 @@ def retries(record: Record, number: int | None) -> list[Add]:
 
 
 def retried_text(adds: Sequence[Add]) -> str:
-    """Return the text that tells a user about retries, such as `a retry of trial 3, which uses no budget`."""
+    """Return the text that tells a user about retries, such as `a retry of trial 3 (a retry uses no budget)`."""
     numbers = ", ".join(str(add.retry_of) for add in adds)
-    if len(adds) == 1:
-        return f"a retry of trial {numbers}, which uses no budget"
-    return f"retries of trials {numbers}, which use no budget"
+    retried = f"a retry of trial {numbers}" if len(adds) == 1 else f"retries of trials {numbers}"
+    return f"{retried} (a retry uses no budget)"
 
 
 def untried_points(record: Record) -> list[AddedPoint]:
@@ -135,7 +134,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return an `Add` for a new or a failed point; for others, return their place in the study, such as `trial 3`."""
+    """Return an `Add` if the point is new or failed; otherwise return its place in the study, such as `trial 3`."""
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

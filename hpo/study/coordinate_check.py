@@ -29,7 +29,7 @@ BOUND = 0.2
 
 @dataclass(frozen=True)
 class CoordinateCheck:
-    """The output size of each layer, that is the magnitude of the layer's output, at several scales of a model.
+    """The size (magnitude) of each layer's output at several scales of a model.
 
     With a good parametrization, the output size is the same at every scale.
 
@@ -39,7 +39,7 @@ class CoordinateCheck:
         scales: for each scale, the keys that it changes, with their values.
         sizes: the output sizes, averaged over the seeds, by training step and then by layer; one number for each scale.
             Only layers that occur at every scale are listed.
-        known: the scales at which a layer's output size is expected to change, as text by layer, such as "below
+        known: by layer, a text that says at which scales the output size is expected to change, such as "below
             model.d_model=128".
     """
 
@@ -197,7 +197,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the scales at which outputs are expected to change, as text by output, such as "below width=128"."""
+    """Return, by output, a text that says at which scales it is expected to change, such as "below width=128"."""
     return {
         name: f"below {key}={least:g}"
         for layer, (key, least) in holds_from.items()

@@ -23,7 +23,7 @@ class FinalModel:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
         epochs: the number of epochs of the training on all folds together; None if the trainings returned no best
-            epoch. With a hold-out split always None, because the training itself chose its best epoch.
+            epoch. A hold-out training chooses its best epoch itself, so `epochs` is None.
         seconds: how long the training after the search took; 0 if the search itself trained the model.
     """
 

@@ -57,8 +57,8 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
     # The command itself reports an unreadable log.
     with suppress(StudyError):
         if all_evaluations(folder, parts["test"]["fingerprint"]):
-            return f"hpo test {folder.reference} --again", "evaluates the test split once more; the report says so"
-    return f"hpo test {folder.reference}", "evaluates the test split, once"
+            return f"hpo test {folder.reference} --again", "repeats the test evaluation; the report says so"
+    return f"hpo test {folder.reference}", "scores the winner on the test split, once"
 
 
 def num_scored(evaluations: Iterable[TestEvaluation]) -> int:

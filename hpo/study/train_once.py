@@ -113,8 +113,8 @@ def check_tree(
     """Check a configuration without reading the data.
 
     Returns:
-        Four values: the configuration, in which names replace secrets; the training's settings; the objective; and
-        the section `split`.
+        Four values: the configuration, with references in place of secrets; the training's settings; the objective;
+        and the section `split`.
 
     Raises:
         HpoError: the configuration is not valid, or a pickled objective is given without its file.

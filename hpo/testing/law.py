@@ -113,7 +113,7 @@ def check_user_actions(
 class _RandomUser:
     """A user who performs the actions of `check_user_actions` at random times.
 
-    If the budget was not raised before, the user raises the budget when no trial is running.
+    The user raises the budget once, at the latest when trials exist and none is running.
     """
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:

@@ -109,7 +109,7 @@ class World:
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
     def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task's curve, each with the units so far; those of an earlier attempt come first."""
+        """Yield the points of a task's curve, each with the units so far; points of an earlier attempt come first."""
         reports, done = Reports(task.payload, training), 0.0
 
         def known() -> Iterator[tuple[Any, float]]:

@@ -48,7 +48,7 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
 
     The checks:
 
-    - For the same known and pending trials, the strategy makes the same proposal, whatever its earlier proposals.
+    - The strategy's proposal depends only on the known and the pending trials, not on its earlier proposals.
     - All points are in the space. No point is proposed twice with the same amount of training, not even while other
       points are pending.
     - The strategy continues if some or all trials fail.

@@ -178,9 +178,9 @@ def test_a_data_file_that_changed_is_refused_by_fingerprint(capsys):
     search = ("search", "data=table", "data.path=table.csv", "data.metric=score", "study.name=toy", "dispatch=local")
     assert command(capsys, *search, "track=none", "report.figures=false", "study.trials=3")[0] == 0
     edit("table.csv", "4,32,128", "4,32,129")
-    assert "data: part table.csv was " in refused(capsys, *RESUME)
+    assert "data: table.csv was " in refused(capsys, *RESUME)
     goes_on(capsys, *RESUME, "--allow-changes")
-    assert allowed_changes()[0]["changes"][0].startswith("data: part table.csv was ")
+    assert allowed_changes()[0]["changes"][0].startswith("data: table.csv was ")
 
 
 def test_a_workers_copy_of_the_data_that_changed_is_written_anew(caplog):
@@ -229,7 +229,7 @@ def test_a_changed_function_and_changed_data_continue_a_study_where_that_is_allo
 
     assert scores(1.0, 2)[0] == [1, 1]
     again, report = scores(2.0, 3)
-    assert (again, "the function changed" in report, "data: part train was" in report) == ([1, 1, 4], True, True)
+    assert (again, "the function changed" in report, "data: train was" in report) == ([1, 1, 4], True, True)
 
 
 @pytest.mark.slow

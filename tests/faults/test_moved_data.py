@@ -88,7 +88,7 @@ def test_other_content_is_refused_by_name_and_nothing_is_kept(moved, capsys):
     before = (moved / "config.yaml").read_bytes()
     for command in (["test", "toy"], ["resume", "toy", "study.trials=4"], ["extend", "toy", "toy.momentum=0.25"]):
         err = refused(capsys, *command, "data.path=other.csv")
-        assert "data.path=other.csv does not have the data that the study was started with (part " in err
+        assert "data.path=other.csv does not have the data that the study was started with (" in err
     assert (moved / "config.yaml").read_bytes() == before
     assert not (moved / "test.json").exists()
     # The same lines in another order are other data, since the order decides the batches.

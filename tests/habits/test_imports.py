@@ -51,7 +51,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     study = learning(space=two_sweeps(), imports=["sweeps", "old"], fill={"drop": 0.1})
     said = "2 of 3 finished trials of runs/sweeps/trials.csv are used, 1 not in this space, 2 completed by "
     said += "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are used, 1 completed by "
-    said += "study.imports_fill; together they are repeats of 3 points"
+    said += "study.imports_fill; the used trials have 3 different points"
     assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
     # The two of one point count with their mean, whichever study they are of.
     names, *rows = [line.split(",") for line in (study.folder / "imports.csv").read_text().splitlines()]

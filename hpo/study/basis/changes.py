@@ -25,7 +25,7 @@ class Basis:
         config: the configuration.
         data: a description of the data; None if no data are read. The key `parts` has the fingerprints of the train,
             validation and test splits; the other keys are `kind`, `files` and `has_digests`. If the objective reads its
-            own data, the only key is `parts`, and has the fingerprints of the data files.
+            own data, the only key is `parts`, with the fingerprints of the data files.
         code: the code; None if the code is not compared.
     """
 
@@ -57,8 +57,8 @@ class Basis:
         """Return the changes of the data from this basis to `now`.
 
         The dict maps the name of each changed split or file to a line of text. It is empty if `now` has no data.
-        With a split, compare the train, validation and test splits. Without a split, compare all files. In both cases,
-        compare a moved file with the file at its old path.
+        With a split, compare the train, validation and test splits, and the moved files. Without a split, compare all
+        files. Compare a moved file with the recorded file of its old path.
         """
         if now.data is None:
             return {}
@@ -72,7 +72,7 @@ class Basis:
             pairs = {part: (parts.get(part), others.get(part)) for part in {**parts, **others}}
         pairs |= {path: (file, current.get(path)) for path, file in known.items()}
         return {
-            name: f"part {name} was {_part_text(old)} and is now {_part_text(new)}"
+            name: f"{name} was {_part_text(old)} and is now {_part_text(new)}"
             for name, (old, new) in pairs.items()
             if (old or {}).get("fingerprint") != (new or {}).get("fingerprint")
         }

@@ -70,9 +70,9 @@ def changed_environment(before: Mapping[str, Any], now: Mapping[str, Any]) -> It
     for name in sorted({**old, **new}):
         if old.get(name) != new.get(name):
             yield f"packages: {name} was {old.get(name)}, is {new.get(name)}"
-    for when, environment in (("then", before), ("now", now)):
+    for text, environment in (("had uncommitted changes then", before), ("has uncommitted changes now", now)):
         if environment.get("is_dirty"):
-            yield f"code: had uncommitted changes {when}"
+            yield f"code: {text}"
 
 
 def _processor() -> str:

@@ -77,8 +77,8 @@ class Code:
     def without_written(self, before: "Code") -> "Code":
         """Return this code without the files that trainings wrote.
 
-        `before` is the code before the trainings. A file that the user's command can run or read counts as code. If
-        `before` lacks such a file, a training wrote it.
+        `before` is the code before the trainings. The code contains the files that the user's command can run or read.
+        A training wrote such a file if `before` does not contain it.
         """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)
@@ -106,7 +106,7 @@ def describe_code(
     The code depends on where the objective is:
     - in a user's package: the whole package;
     - in a user's single module: this module, and the modules and packages that it imports from its folder;
-    - given from Python: the code used from the script or notebook, and modules in the working directory;
+    - given from Python: the code that it uses from the script or notebook, and from modules in the working directory;
     - in the toolkit: the objective's REVISION, and files that it runs, such as a user's program.
 
     Args:

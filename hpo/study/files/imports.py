@@ -50,7 +50,7 @@ class ImportedTable:
 
     @property
     def used(self) -> int:
-        """The number of trials that the study uses; trials of the same point count separately."""
+        """The number of trials that the study uses, including repeated trials of one point."""
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
     has_repeats = points != sum(counts["used"] for counts in tables)
     if len(tables) == 1:
         return _used_text(tables[0], f" as repeats of {points} points" * has_repeats)
-    return "; ".join([*map(_used_text, tables), *[f"together they are repeats of {points} points"] * has_repeats])
+    return "; ".join([*map(_used_text, tables), *[f"the used trials have {points} different points"] * has_repeats])
 
 
 def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
@@ -115,7 +115,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
     Raises:
         ConfigError: a table does not exist, is given twice, or has other metrics or a score that is no number.
         ConfigError: no trial can be used.
-        ConfigError: `fill` has a value outside of the space or for the scale, or a key that every trial already has.
+        ConfigError: `fill` has a value outside of the space, the key of the scale, or a key that every trial has.
         DocumentError: config.yaml or import.json in a table's folder cannot be read.
         SpaceError: `fill` has a key that is not searched.
         StudyError: a table cannot be read, or lacks columns.

@@ -101,13 +101,13 @@ def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> Stu
     name, holder = folder.reference, folder.holder()
     values = " ".join(f"study.{key}={value:g}" for key, value in given.items()) if do == "raise" else ""
     advice = {
-        "add": "give the command again, and the point is tried when the search goes on",
-        "retry": "give the command again, and the trials are retried when the search goes on",
-        "raise": f"`hpo resume {name} {values}` goes on to the larger budget",
+        "add": "give the command again; the point is tried when the search continues",
+        "retry": "give the command again; the trials are retried when the search continues",
+        "raise": f"run `hpo resume {name} {values}`",
         "stop": f"`hpo show {name}` says how it ended",
     }
-    later = "" if holder is None or do == "stop" else f", once {holder} has finished (`hpo watch {name}`)"
-    return StudyError(f"study: the search of {folder} has ended, so the request had no effect; {advice[do]}{later}")
+    first = "" if holder is None or do == "stop" else f"wait for {holder} (`hpo watch {name}`), then "
+    return StudyError(f"study: the search of {folder} has ended, so the request had no effect; {first}{advice[do]}")
 
 
 def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:

@@ -49,7 +49,7 @@ class Status(BaseModel):
         study_id: the study's unique id; empty if unknown.
         user: the user who started the study; empty if unknown.
         updated: when the status was written, in seconds since the epoch.
-        following: after the search, which trainings run and how many of them are done, as text.
+        following: the kind and progress of the trainings after the search, as text.
         begun: when the first training began, in seconds since the epoch; None before that.
         strategy, data: the names of the strategy and the data.
         metrics: the direction of each metric, by name.
@@ -238,7 +238,7 @@ def _clock(seconds: float) -> str:
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return the mean of each metric from the winner's section of a report; `metric` is the name of a single score."""
+    """Return the mean of each metric from the winner's section of a report; `metric` names a section's only score."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone

@@ -55,7 +55,7 @@ def refuse_bad_data(study: PreparedStudy) -> None:
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse a space with a key that neither configuration nor objective has, or a value that the objective refuses."""
+    """Refuse a searched key that configuration and objective both lack, and a value that the objective refuses."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
@@ -127,8 +127,8 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
 def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
     """Raise ConfigError for a metric or a limit that the objective does not report.
 
-    `method` is the result of `describe_method`. If `method` lists no metrics, allow all. An objective that reads a
-    table accepts any name for the score.
+    `method` is the result of `describe_method`. If `method` lists no metrics, allow all names. If it lists the columns
+    of a table, allow any name for the leading metric.
     """
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     if known and "columns" in method:
@@ -167,8 +167,8 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
         return tuple(examples.notes)
     return (
         *examples.notes,
-        "data: the examples have no digests (one hash per example), so duplicates are not found; a test split of "
-        "other data counts as the same test split if its size and labels are the same",
+        "data: the examples have no digests (one hash per example), so duplicates are not found; test "
+        "splits of different data count as the same split if their sizes and labels are the same",
     )
 
 
@@ -198,9 +198,8 @@ def refuse_incomparable_metric(study: PreparedStudy) -> None:
         by_scales = not {*changed}.isdisjoint(changed_keys(study.config.study.scales))
         raise ConfigError(
             f"study.metric: scores of different trials cannot be compared, because the unit of {metric} is "
-            f"{units[metric].unit} and depends on {keys}, which "
-            f"{'study.scales changes' if by_scales else 'is searched'}; "
-            f"{f'choose one of {others}, or ' if others else ''}"
+            f"{units[metric].unit} and depends on {keys} ({'changed by study.scales' if by_scales else 'searched'}); "
+            f"{f'choose another metric ({others}), or ' if others else ''}"
             f"{f'remove {keys} from study.scales' if by_scales else f'do not search {keys}'}"
         )
 

@@ -54,7 +54,7 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return the configuration; if the study exists, default MLflow settings get the values of the study's start.
+    """Return the configuration; for an existing study, replace default MLflow settings with those of its start.
 
     So all runs of a study are on one server, even if MLflow's environment variables have changed since then.
     """
@@ -154,7 +154,7 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration with only the references to varying keys; ConfigError if a value contradicts one."""
+    """Return the configuration without references to fixed keys; ConfigError if a value contradicts a reference."""
     section = config.study
     if section.references is None:
         return config

@@ -82,8 +82,8 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
         return ()
     plan = ", ".join(map(str, ladder.counts))
     return (
-        f"study.trials: {config.study.trials} trials end before the target scale, so there is no winner yet; the "
-        f"ladder plans {plan} trials from scale to scale; give at least {needed} in all, now or later",
+        f"study.trials: a budget of {config.study.trials} trials ends before the target scale, and gives no winner; "
+        f"the ladder plans {plan} trials from scale to scale; give at least {needed} in all, now or later",
     )
 
 

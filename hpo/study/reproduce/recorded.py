@@ -246,7 +246,7 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
         if old != new:
-            yield f"data: part {part} was {str(old)[:12]}, is {str(new)[:12]}"
+            yield f"data: {part} was {str(old)[:12]}, is {str(new)[:12]}"
     if before:
         return
     listed = inner(report, "data").get("files")
@@ -310,8 +310,8 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             raise StudyError(f"{short_path(path)}: is missing; restore the file, or write it again with `hpo report`")
         if not folder.is_file(name, digest):
             raise StudyError(
-                f"{short_path(path)}: differs from the file that the report was written with; restore the file; if the "
-                f"study continued after the report, write the report again with `hpo report`"
+                f"{short_path(path)}: has changed since the report was written; restore the file; if the study "
+                f"continued after the report, write the report again with `hpo report`"
             )
 
 

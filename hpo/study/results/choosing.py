@@ -168,6 +168,6 @@ def cheapest(trials: Iterable[Trial]) -> Trial:
 
 
 def compared_cost(trial: Trial) -> float:
-    """Return the cost by which trials are compared: with an amount, the cost of one unit; without, the total cost."""
+    """Return the cost to compare: the cost of one unit if the trial has an amount, otherwise the total cost."""
     # The total cost depends on how the training of a point was divided into trials.
     return trial.total_cost if trial.amount is None else trial.cost

@@ -38,10 +38,10 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expected value of each metric and of each value with a limit, by name; only values with known
-            noise. Metrics to maximize are negated, so that lower is better.
+        worths: the expected value of each metric and of each value with a limit, by name. Values with unknown noise
+            are left out. Metrics to maximize are negated, so that lower is better.
         num_candidates: the number of trials from which the winner was chosen.
-        of_all: whether the noise is estimated from all complete trials, because too few have the winner's amount.
+        of_all: whether the noise is estimated from all complete trials, because few have the winner's scale and amount.
     """
 
     worths: dict[str, Worth]

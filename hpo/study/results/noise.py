@@ -20,12 +20,12 @@ class Noise:
     """The noise of each trial's loss in one column. A column is a fold or, with a hold-out split, a seed.
 
     Attributes:
-        variances: for each trial, the variance of the loss around its expected value: the trial's mean plus the effect
-            of the fold.
+        variances: for each trial, the variance of the loss around the expected loss. The expected loss is the trial's
+            mean plus the effect of the fold.
         freedom: the degrees of freedom of each variance.
         effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no common effects.
         effects_noise: the variance of `effects` that comes from the noise of the trials.
-        has_one_trial: whether there is only one trial, and columns are folds; its noise then includes fold effects.
+        has_one_trial: whether the columns are folds of a single trial; the noise then includes fold effects.
     """
 
     variances: Array

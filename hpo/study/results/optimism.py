@@ -41,13 +41,13 @@ class Variance:
 
 @dataclass(frozen=True)
 class Worth:
-    """The expectation of one value, such as a metric, of the chosen trial.
+    """The expectation of one of the chosen trial's values, such as a metric.
 
     Attributes:
         value: the mean of the trial's observed values minus the optimism. The optimism is the mean error (observed
             minus true value) of the winner in simulated searches.
-        own: the variance of the trial's observed mean because of noise, or the variance of the winner's error in
-            simulated searches, whichever is larger.
+        own: the larger of two variances: the variance of the trial's observed mean (noise), and the variance of the
+            winner's error in simulated searches.
         folds: the variance of the mean fold effect, which all trials share.
         columns: the observed value in each fold or, with a hold-out split, with each seed.
         is_alone: whether there is no other trial; then `own` includes the fold effects.
@@ -87,7 +87,7 @@ class Candidates:
         return errors
 
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
-        """Return the expectation of each value, such as a metric, of the trial in row `chosen`.
+        """Return the expectation of each of a trial's values, such as a metric; the trial is in row `chosen`.
 
         The expectation is the observed mean minus the winners' mean error in simulated searches. `choose` picks these
         winners.

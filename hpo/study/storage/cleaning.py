@@ -109,7 +109,7 @@ def _unneeded_trained(
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
-            return {}, "its states and models stay: its search, or the trainings after it, are not finished"
+            return {}, "its states and models stay: its search or its later trainings are not finished"
     best = [*run.history.leaders(config.study.checkpoints), *([run.winner] if run.winner else [])]
     needed = {checkpoint_name(trial.number) for trial in best}
     needed |= {Path(run.model.checkpoint_dir).name} if run.model else set()

@@ -236,7 +236,7 @@ class Mirror:
 def contents(folder: StudyFolder, warned: set[str]) -> tuple[dict[str, Path], dict[str, str], list[str]]:
     """Return three values: the files to copy, by name; the targets of links, by name; and the folders' names.
 
-    Skip the record, and links that lead out of the study's folder. Warn once of each such link: add it to `warned`.
+    Skip the record, and links that lead out of the study's folder. Warn about a link only once: add it to `warned`.
     """
     files, links, folders = dict[str, Path](), dict[str, str](), list[str]()
     for entry in entries(folder.path):

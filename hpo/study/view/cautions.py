@@ -136,7 +136,7 @@ def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
 
 
 def noise_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
-    """Yield a caution that names the trials within one standard error (over folds and seeds) of the winner, if any."""
+    """Yield a caution if other trials are within one standard error (over folds and seeds) of the winner."""
     trials, seeds = search.finalists or search.trials, " on fresh seeds" if search.finalists else ""
     deciding = next(trial for trial in trials if trial.number == winner.number)
     near = as_good_as(deciding, trials, search.goal.metric)

@@ -185,7 +185,7 @@ def _running(run: StudyRun, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
 
 
 def _num_retried(trials: Sequence[Trial]) -> int:
-    """Return the number of failed trials of which a retry, or a retry of a retry, is complete."""
+    """Return the number of failed trials whose retry, or the retry of that retry, is complete."""
     retry_of = {trial.number: trial.retry_of for trial in trials}
     retried = set[int]()
     for trial in (trial for trial in trials if trial.state == "complete"):

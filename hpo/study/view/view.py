@@ -203,7 +203,7 @@ class StudyView:
         says: the state as text, with the process that runs the study, or the reason why the study failed.
         phase: the phase of a running study: `starting` (the first workers start, and nothing else is known), `search`,
             `after the search`, or `ask-and-tell`.
-        following: after the search, which trainings run and how many of them are done, as text.
+        following: the kind and progress of the trainings after the search, as text.
         process: the process that runs the study: its id (`process`), machine (`host`) and start (`since`), or `null`.
         begun: when the first training began.
         updated: when the status was last written.
@@ -333,7 +333,7 @@ class StudyView:
     def untried_text(self) -> str:
         """The numbers of added points and of retries that have not begun, as text; empty if there are none.
 
-        In `2 added points and 1 failed trial again`, `1 failed trial again` is a retry.
+        For 2 added points and 1 retry, the text is `2 added points and 1 failed trial again`.
         """
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")

@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scored:
-    """A model's metrics on the test split, and the objective's `scores_by_example` and `score_of_sums`."""
+    """A model's metrics, `scores_by_example` and `score_of_sums`, as the objective returns them on the test split."""
 
     metrics: Mapping[str, float]
     by_example: Mapping[str, Any] = field(default_factory=dict)

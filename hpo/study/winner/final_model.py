@@ -20,8 +20,8 @@ from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
     """Return whether the study needs the winner's model, but does not have it.
 
-    If the objective has `run_test` and the data are split, the study needs an unchanged model and a note in the record.
-    Any other study needs only the note, and only if trainings have written models.
+    If the objective has `run_test` and the data are split, the study needs an unchanged model that the record notes.
+    Any other study needs only the record's note, and only if trainings have written models.
     """
     if run.winner is None or run.model is not None:
         return False

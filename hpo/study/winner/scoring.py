@@ -39,7 +39,7 @@ _DEFAULT = -1
 class _Model:
     """A trial to score, with the study under whose configuration it was trained.
 
-    Without `error`, a `checkpoint_dir` of None means that the objective saves no models.
+    `checkpoint_dir` is None if the objective saves no models, or if the training failed with `error`.
     """
 
     trial: Trial

@@ -111,7 +111,7 @@ def test_a_file_that_was_changed_after_the_report_is_refused(capsys, study):
     for name in ("trials.csv", "config.yaml", "environment.json", "best.yaml"):
         before = (study / name).read_text()
         (study / name).write_text(before.replace("0", "2", 1))
-        assert "differs from the file that the report was written with" in refused(capsys, "reproduce", "made")
+        assert "has changed since the report was written" in refused(capsys, "reproduce", "made")
         (study / name).write_text(before)
 
 
@@ -375,7 +375,7 @@ def test_a_search_comes_out_the_same_and_a_second_replay_says_that_it_trains_not
 def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys, toy):
     change_row(toy / "trials.csv", 3, state="failed")
     code, _, err = hpo(capsys, *ARGUMENTS, "dispatch=local")
-    assert (code, "trials.csv: differs from the file that the report was written with" in err) == (2, True)
+    assert (code, "trials.csv: has changed since the report was written" in err) == (2, True)
     (toy / "report.json").unlink()
     out = prints(capsys, *ARGUMENTS, "dispatch=local", code=1)
     assert ("trial 3 differs in state" in out, "not replayed: 1 of 9" in out) == (True, True)

@@ -107,7 +107,7 @@ def test_a_missing_or_changed_model_is_refused_costs_no_evaluation_and_is_traine
     (study / "moved").rename(study / MODEL)
     weights = study / MODEL / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    assert "weights.safetensors: differs from the file" in refused(capsys, "reproduce", "digits")
+    assert "weights.safetensors: has changed since" in refused(capsys, "reproduce", "digits")
     assert "was changed" in refused(capsys, "test", "digits")
     assert not Path("runs/test_evaluations.jsonl").exists()
     assert hpo(capsys, "resume", "digits", "report.figures=false")[0] == 0

@@ -86,7 +86,7 @@ def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(caps
 
 def test_where_the_budget_ends_below_the_target_nothing_wins_and_nothing_climbs_from_there(capsys):
     study = climbed(trials=8, progress=True)
-    assert "8 trials end before the target" in capsys.readouterr().out
+    assert "a budget of 8 trials ends before the target" in capsys.readouterr().out
     with pytest.raises(hpo.HpoError, match="no trial is complete at the target, scale 3; the best of scale 2 is trial"):
         _ = study.best
     with pytest.raises(hpo.HpoError, match="no trial is complete at scale 3, so there is no best trial to start from"):

@@ -111,7 +111,7 @@ def labelled(most):
 
 
 TESTED = {"evaluations_of_these_data": 1, "trial": 0}
-CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3.11"]}]
+CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]}]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: part train", "python: was 3
         ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
         ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
         ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
-        ({"study": {"allowed_changes": CHANGES, "objective": "a:b"}}, "data: part train; python: was 3.11"),
+        ({"study": {"allowed_changes": CHANGES, "objective": "a:b"}}, "data: train; python: was 3.11"),
     ],
 )
 def test_what_the_rest_of_the_report_gives_reason_to_doubt(summary, words):

@@ -42,11 +42,11 @@ OF_SCALES = tree(LR, scales=[{"toy.min_count": 1}, {"toy.min_count": 400}], stra
 
 
 @pytest.mark.parametrize(("config", "command", "words"), [
-    (tree(), ["search"], "depends on toy.min_count, which is searched; choose one of bits, or do not search toy.min"),
-    (tree({"toy": {"rare": [1, 400]}}, references={"toy.min_count": "${toy.rare}"}), ["search"], "which is searched"),
-    (tree({"toy": {"choices": POINTS}}), ["search"], "which is searched; choose one of bits"),
-    (OF_SCALES, ["search"], "which study.scales changes; choose one of bits, or remove toy.min_count from study.sca"),
-    (OF_SCALES, ["scale", "--table", "study.trials=4"], "which study.scales changes; choose one of bits"),
+    (tree(), ["search"], "depends on toy.min_count (searched); choose another metric (bits), or do not search toy.m"),
+    (tree({"toy": {"rare": [1, 400]}}, references={"toy.min_count": "${toy.rare}"}), ["search"], "(searched)"),
+    (tree({"toy": {"choices": POINTS}}), ["search"], "(searched); choose another metric (bits)"),
+    (OF_SCALES, ["search"], "(changed by study.scales); choose another metric (bits), or remove toy.min_count from st"),
+    (OF_SCALES, ["scale", "--table", "study.trials=4"], "(changed by study.scales); choose another metric (bits)"),
 ], ids=["searched", "by a reference", "as a choice", "scales", "table of scales"])  # fmt: skip
 def test_a_metric_whose_unit_differs_between_trials_is_refused(capsys, config, command, words):
     Path("toy.yaml").write_text(yaml.safe_dump(config))
@@ -71,7 +71,7 @@ def test_values_with_the_same_unit_are_searched_and_compared(monkeypatch):
         prepare_study(config_from_dict(tree({"toy": {"min_count": values}})))
 
     prepare([1, 2])
-    refuses(ConfigError, r"depends on toy\.min_count, which is searched", prepare, [1, 2, 3])
+    refuses(ConfigError, r"depends on toy\.min_count \(searched\)", prepare, [1, 2, 3])
     one, two, three = (Units(["loss"], {"loss": Unit("tokens", {"c": count}, {"c": [1, 2]})}) for count in (1, 2, 3))
     assert (one.differences("loss", two), one.differences("loss", three)) == ({}, {"c": (1, 3)})
 

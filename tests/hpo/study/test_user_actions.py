@@ -247,7 +247,7 @@ def test_a_retry_is_trained_by_the_amount_of_the_failed_trial(tmp_path, strategy
 def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
     config, study = with_faults(tmp_path / "study")
     assert any(step.command.startswith("hpo retry") for step in study.status.next)
-    assert "retries of trials 2, 3, which use no budget" in study.retry().says
+    assert "retries of trials 2, 3 (a retry uses no budget)" in study.retry().says
     refuses(StudyError, "there is nothing to retry", study.retry)
     assert study.status.retries == 2
     run_toy(tmp_path / "study", config)
@@ -263,7 +263,7 @@ def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
 
 def test_a_used_up_budget_stays_and_added_points_that_failed_are_retries(tmp_path):
     config, study = with_faults(tmp_path / "study", trials=3)
-    assert "a retry of trial 2, which uses no budget; `hpo resume study`" in study.add({"toy.lr": 0.2}).says
+    assert "a retry of trial 2 (a retry uses no budget); `hpo resume study`" in study.add({"toy.lr": 0.2}).says
     for lr, why in {0.1: "is already trial 1", 0.2: "is already added"}.items():
         refuses(StudyError, why, study.add, {"toy.lr": lr})
     for number, why in {0: "is complete", 2: "was already retried", 9: "does not exist"}.items():
