@@ -29,8 +29,8 @@ class Best:
         score: the value of the (leading) metric on the validation splits. If scores on fresh seeds chose the winner
             (`study.finalists`), the value is from fresh seeds.
         point: the values of the searched hyperparameters, by dotted key.
-        config: the complete configuration, with the names of environment variables instead of secrets. Tuples, and
-            dicts with numbers as keys, are as the objective gets them; other Python objects are in their JSON form.
+        config: the complete configuration, with the names of environment variables instead of secrets. Tuples
+            stay tuples, and numbers stay keys of dicts; all other Python objects are in their JSON form.
         amount: how far the strategy trained the trial; None = fully.
         scores: all metrics, all other numbers that have a limit, and all measured numbers (`study.measured`), by name.
             Each value is the mean over folds and repeats.

@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The answer as text: which strategy is better at the first budget in `pairs`, or a line per study pair."""
+        """The answer as text: the better strategy at the first budget in `pairs`; for studies, a line per pair."""
         from hpo.report.pages.comparison import answers
 
         return "\n".join(answers(self.result))
@@ -77,8 +77,8 @@ class Comparison:
         """One row per compared pair of studies, or per budget and pair of strategies.
 
         The columns `a` and `b` name the pair. If `mean_difference` is above 0, `b` is better; below 0, `a` is better.
-        Its unit is that of the metric (with several metrics, of hypervolume regret). `mean_difference_low` and
-        `mean_difference_high` are the ends of its interval. NaN = not known.
+        The difference has the unit of the metric; with several metrics, it is a difference of hypervolume regret.
+        `mean_difference_low` and `mean_difference_high` are the ends of its interval. NaN = not known.
         """
         result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
         pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())
@@ -357,7 +357,7 @@ def compare_studies(
 
     Args:
         names: the studies, each as a `Study`, a name under runs/, or a folder.
-        at: also compare after these numbers of trials, at most as many as the smallest study has.
+        at: also compare after these numbers of trials; every study must have that many trials.
         optimum: the best possible score, for regret; not allowed with several metrics.
         name: the folder under runs/; None = `compare-` and the names of the studies.
         publish: whether to copy into studies/<name>/ the files that other users need.

@@ -176,7 +176,7 @@ def cluster(
             )
         if text.lstrip("+").startswith(f"{_ADDRESS}="):
             raise ConfigError(
-                f"{_ADDRESS}: must not be set, given {text!r}; the job starts its own Ray cluster, so leave it out"
+                f"{_ADDRESS}: must not be set, given {text!r}; leave it out, because the job starts its own Ray cluster"
             )
     from hpo.commands.given.settings import compose_search
     from hpo.config.study_config import config_from_dict
@@ -185,8 +185,8 @@ def cluster(
     study = config_from_dict(compose_search(overrides, config_dir, config))
     if not study.dispatch.type.has_own_processes:
         raise ConfigError(
-            f"dispatch: must be ray, because a job starts its own Ray cluster, given {study.dispatch.name}; "
-            f"leave this setting out"
+            f"dispatch: must be ray, given {study.dispatch.name}; leave this setting out, because a job starts its own "
+            f"Ray cluster"
         )
     options = [("--config", config), ("--config-dir", config_dir)]
     words = [word for option, path in options if path for word in (option, path)]

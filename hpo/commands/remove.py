@@ -63,9 +63,9 @@ def clean(
     """Delete files that no study needs: states, copies of data, and models of trials that are not among the best.
 
     An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
-    of the best trials (study.checkpoints). Its states are deleted, and `hpo extend` then trains from the start. Under
-    asha, hyperband and successive_halving, its states stay, because a larger budget continues from them. --states
-    deletes these states, too; a larger budget then trains from the start, and may try other points.
+    of the best trials (study.checkpoints). If its strategy trains partially, as asha does, the search also keeps its
+    states, because a larger budget continues from them. --states deletes these states; a larger budget then trains
+    from the start, and may try other points. Without states, `hpo extend` trains from the start.
 
     Args:
         studies: names under runs/, or folders (default: all).

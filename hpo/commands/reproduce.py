@@ -42,7 +42,7 @@ class Reproduction(Fields):
         report_numbers: how many numbers of report.json were compared.
         differing_numbers: the numbers of report.json that differ. Each has `trial`, `key`, and the value in the report
             (`said`), in the record (`recorded`) and from the trainings (`given`).
-        not_compared: metrics that depend on the machine, without the leading metric, which is always compared.
+        not_compared: metrics that depend on the machine; the leading metric is always compared.
         not_checked: keys of report.json that do not follow from these trainings.
         num_left_out: with `--trial all`, how many trials were not trained again, because they are not complete.
     """
@@ -236,7 +236,7 @@ def reproduce(
 
 
 def _printer(recorded: "Recorded", tolerance: float, progress: Progress) -> "Callable[[Repetition], None]":
-    """Print the tolerance and the changes since the record; return a function that prints the result of a training."""
+    """Print the changes since the search, and the tolerance; return a function that prints the result of a training."""
     changes = recorded.files.changes
     if progress in ("none", False):
         return lambda _: None

@@ -230,7 +230,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the study's configuration with `changes`; with `climb`, first apply the changes of its largest scale."""
+    """Return the study's configuration with `changes`; with `climb`, first apply those of the largest scale."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]

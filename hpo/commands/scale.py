@@ -262,7 +262,7 @@ def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> d
     """Return a space with exactly one hyperparameter; ConfigError if it would have none or several.
 
     It is the hyperparameter of an override `space.KEY` or `space`. Without such an override, it is the learning rate
-    `rate` with six values; if `rate` is None, the hyperparameter of the configured space.
+    `rate` with six values. If `rate` is None, it is the hyperparameter of the configured space.
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

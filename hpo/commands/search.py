@@ -227,7 +227,7 @@ def _check(study: PreparedStudy) -> Checked:
         lines.append(code.in_words())
         lines += [f"  {path.stat().st_size:>12,} bytes  {name}" for name, path in code.files.items()]
         lines += [f"  {'not sent':>18}  {name}" for name in (*code.others, *code.links)]
-    lines.append("all checks passed; no workers were started and nothing was created; run it without --dry-run")
+    lines.append("all checks passed; nothing was started or created; leave out --dry-run to run the search")
     Terminal().announce(study)
     return Checked(
         study=config.study.name,
@@ -447,7 +447,7 @@ def with_its_trials(config: StudyConfig) -> StudyConfig:
 
 
 def _with_free_name(config: StudyConfig, given: GivenObjective, is_printed: bool) -> StudyConfig:
-    """Return the configuration. If a different study already has its name, add a number to the name."""
+    """Return the configuration. If a different study has the same name already, add a number to the name."""
     others: list[list[str]] = []
     while True:
         name = f"{config.study.name}-{len(others) + 1}" if others else config.study.name

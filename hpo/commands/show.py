@@ -1,6 +1,6 @@
 """`list`, `show` and `logs`: print studies, a trial, and the output of trainings.
 
-These commands change nothing. `list` opens a study's record only if the status of the study lags behind.
+These commands change nothing. `list` opens a study's record only if the study's status may be older than the record.
 """
 
 from collections.abc import Callable, Sequence

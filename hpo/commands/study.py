@@ -53,7 +53,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _documented_by(command: Callable[..., Any]) -> Callable[[_Method], _Method]:
-    """Give a method its command's docstring, without the examples and the arguments that the method lacks."""
+    """Give a method the docstring of a command, without Examples, and without arguments that the method lacks."""
 
     def document(method: _Method) -> _Method:
         text = inspect.cleandoc(command.__doc__ or "").partition("\n\nExamples:")[0]

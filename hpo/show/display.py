@@ -207,7 +207,7 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
     each = f"{available}: {gpus.share:g} for each worker"
     if dispatch.gpus_per_worker is not None:
         return each
-    return f"{each}; dispatch.workers={2 * gpus.count:g} would train two on each GPU, which suits small networks"
+    return f"{each}; dispatch.workers={2 * gpus.count:g} would run two trainings per GPU, which suits small networks"
 
 
 def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) -> str:

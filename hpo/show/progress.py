@@ -58,7 +58,7 @@ class TerminalProgress(Progress):
     """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Seconds of silence after which lines show the progress of the first trial, and of trainings after the search."""
+    """Without a panel, the first trial and trainings after the search print a line after this many silent seconds."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class TerminalProgress(Progress):
             self._say_once("limits", f"! exceeds a limit: {', '.join(map(str, self._goal.limits))}")
 
     def _show_first_trial(self, text: str, is_due: bool = False) -> None:
-        """During the first trial, and without a panel, print `text` if `is_due` is true or after a long silence."""
+        """Without a panel, print `text` during the first trial: at once if `is_due`, else only after a long silence."""
         now = self._clock()
         is_silent = now - self._last_line >= self.silent_seconds
         if self._live or not self._is_first_trial or not (is_due or is_silent):

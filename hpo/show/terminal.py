@@ -137,7 +137,7 @@ class Terminal(Display):
         view = ended.view
         if view.further_trained:
             trials = ", ".join(map(str, view.further_trained))
-            _say(f"fully trained after the search, to {study.full_amount}: trials {trials}")
+            _say(f"after the search, these trials were fully trained, to {study.full_amount}: {trials}")
         print()
         for line in summary_lines(view):
             print(line, flush=True)
@@ -163,7 +163,7 @@ def _say(text: str) -> None:
 
 
 def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
-    """Print how long simulated workers took, and the idle share of all workers' time if it is large."""
+    """Print how long simulated workers took. If workers were often idle, print the idle share of their time, too."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return

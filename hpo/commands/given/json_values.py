@@ -26,7 +26,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     """Return two values: the JSON form of `value`, and whether a user's function can use the form in place of `value`.
 
     Raises:
-        ConfigError: the value has no JSON form, or is a large array; the message names the key of the value, `where`.
+        ConfigError: the value has no JSON form, or is a large array; the message names the value's key (`where`).
     """
     if value is None or type(value) in (bool, int, float, str):
         return value, True
@@ -59,7 +59,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Do the same as `to_json` for an array of NumPy, torch, ...: return nested lists; for a 0-d array, its value."""
+    """Convert an array of NumPy, torch, ... as `to_json` does: to nested lists, or a 0-d array to its value."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:

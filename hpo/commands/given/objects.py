@@ -26,7 +26,7 @@ _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
-"""By dotted key, then by the JSON text of a value: the original values, such as `{"sizes": {"[1, 2]": (1, 2)}}`."""
+"""The original values by dotted key, then by the JSON text of the value, such as `{"sizes": {"[1, 2]": (1, 2)}}`."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Objects:
 
     Attributes:
         choices: the original values of searched hyperparameters.
-        constants: the original values of all other keys; each inner dict has one entry.
+        constants: the original values of all other keys, one value per key.
     """
 
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class Objects:
     ) -> Callable[..., Any]:
         """Return a function that calls `function` with a configuration in which original values replace JSON values.
 
-        The optional functions that take a configuration are wrapped in the same way. Without original values, wrap
-        nothing: return `function`, or if `is_pickled` is true, a copy of an importable function.
+        The optional functions that take a configuration are wrapped in the same way. Without original values, return
+        `function` itself; or, if `is_importable` and `is_pickled` are true, a copy that has the optional functions.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -191,9 +191,9 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point in which the original values in a pickled function replace JSON values.
+    """Return a configuration or a point, with the original values of a pickled function in place of JSON values.
 
-    Only tuples, and dicts with numbers as keys, are replaced. Other values, such as a class, stay in their JSON form.
+    Restore only tuples, and dicts with numbers as keys. Other values, such as a class, stay in their JSON form.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
@@ -217,7 +217,7 @@ def _is_written_so(value: Any, text: str) -> bool:
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
     """Call `check` (None = no check) with a configuration in which original values replace their JSON values.
 
-    Raise ConfigError if a user has changed a constant that `_rebuilt` cannot make anew.
+    Raise ConfigError if a user has changed a constant, and `_rebuilt` cannot make its new Python value.
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -247,7 +247,7 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    `given` is the original value. Raise ConfigError if it is neither a dataclass nor a JSON value.
+    `given` is the original value: a JSON value, or a dataclass whose field names are unchanged; else ConfigError.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:

@@ -18,7 +18,7 @@ from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 
 Content = Mapping[str, Any]
-"""The content of a part. A text has `html`. A figure has `figure` (None if missing) and `says` (caption or reason).
+"""The content of a part: a text has `html`; a figure has `figure` and `says` (caption, or why `figure` is None).
 
 If a part cannot be rendered, its content has `html` with the reason.
 """

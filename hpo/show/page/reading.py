@@ -31,7 +31,7 @@ class LiveStudy:
 
     Attributes:
         view: the source of the page's texts.
-        subject: the source of the page's figures, from the last successful reading; None if there was none.
+        subject: the source of the page's figures, from the last successful reading; None = no reading has succeeded.
         changed: which of `status`, `tasks` and `record` have changed since the last reading.
     """
 

@@ -67,8 +67,8 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
 
 
 @pytest.mark.parametrize(("gpus", "given", "says"), [
-    (Gpus(8, 1, ("H100",)), None, "8 GPUs (H100): 1 for each worker; dispatch.workers=16 would train two on each"),
-    (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would train two on each"),
+    (Gpus(8, 1, ("H100",)), None, "8 GPUs (H100): 1 for each worker; dispatch.workers=16 would run two trainings"),
+    (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would run two trainings"),
     (Gpus(1, 0.25), None, "1 GPU: each worker gets 0.25 of a GPU, with 25% of its memory"),
     (Gpus(0, 0), None, "None"),
     (Gpus(1, 0), 0, "1 GPU, but the workers use none; dispatch.gpus_per_worker=null gives each worker a share"),
