@@ -85,7 +85,7 @@ def bootstrap_interval(
         counts = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
         of_resamples = np.asarray(score(counts), dtype=np.float64)
         if of_resamples.shape != (rows,):
-            raise ValueError(f"must return one number for each of {rows} samples, given {of_resamples.shape}")
+            raise ValueError(f"must return {rows} numbers, one per resample, given the shape {of_resamples.shape}")
         scores.extend(of_resamples)
     low, high = np.quantile(scores, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
     return float(low), float(high)
@@ -100,8 +100,8 @@ class ExpectedScore:
         low: the lower end of the 95 % interval.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.
-        of_all: whether the noise was estimated from all complete trials, because fewer than 8 have the winner's scale
-            and amount.
+        of_all: whether all complete trials were used to estimate the noise. They are used if fewer than 8 of them have
+            the winner's scale and amount of training.
     """
 
     value: float

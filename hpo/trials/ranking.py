@@ -117,7 +117,7 @@ class Fronts:
         yield from (self._places[row] for row in order)
 
     def first_of(self, wanted: NDArray[np.bool], count: int) -> int | None:
-        """Return the index of the best trial in `wanted`; None if it is not among the `count` best of all trials.
+        """Return the index of the best wanted trial; None if no wanted trial is among the `count` best of all trials.
 
         `wanted` is a mask with one entry per trial, in the order in which the trials were added.
         """

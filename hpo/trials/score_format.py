@@ -26,7 +26,7 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
     In `compared`, None is the score of a failed trial and is ignored. The first rule that applies is used:
 
     - Counts, such as the number of parameters, are written as whole numbers. Scores are counts if all of them are whole
-      numbers, and the largest is from 2 to 1e7.
+      numbers, and the largest absolute value is from 2 to 1e7.
     - If all scores are between -10 and 10, and the largest and the smallest score differ by 0.001 or more, scores have
       four decimals.
     - If all scores are equal, scores have four decimals if the absolute value is 0 or from 0.1 to 10. Otherwise, scores
@@ -46,7 +46,7 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
     """Return a mean and its spread (a deviation or an error) as texts with the same number of decimals.
 
-    The number of decimals is that of `write(mean)`, or as many more as the first digit of the spread needs. If the
+    They have as many decimals as `write(mean)`, or more if the first digit of the spread needs more decimals. If the
     spread is None, its text is empty.
     """
     if spread is None:
@@ -66,8 +66,8 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
         trial: the trial.
         goal: the goal of the study.
         compared: the trials that the digits must distinguish.
-        fresh: the trial with its values on fresh seeds, which come first; None = the winner was chosen without fresh
-            seeds.
+        fresh: the trial with its values on fresh seeds, with which the text begins; None = the winner was chosen
+            without fresh seeds.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]
@@ -89,7 +89,7 @@ def shown_value(trial: "Trial", name: str, goal: "Goal") -> float | None:
 
 
 def _measure(known: list[float]) -> tuple[float, int]:
-    """Return the magnitude of the scores, as one score, and the number of significant digits at this magnitude."""
+    """Return the size of a typical score, and the number of significant digits for a score of this size."""
     spread, largest = (known[-1] - known[0], max(-known[0], known[-1])) if known else (0.0, 0.0)
     if largest == 0 or (largest < 10 and (spread >= 1e-3 or (spread == 0 and largest >= 0.1))):
         return 1.0, 1 + _USUAL

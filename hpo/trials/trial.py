@@ -103,7 +103,7 @@ class Proposal:
             that is a table, the amount counts places on the learning curves. None = a full training.
         continues: the number of the earlier trial to continue, which has the same point; None = train from the start.
         trained: the amount of training of the continued trial; 0 = train from the start.
-        retry_of: the number of the failed trial that this proposal retries; None = the proposal is no retry.
+        retry_of: the number of the failed trial that this proposal retries; None = it is not a retry.
     """
 
     point: Point
@@ -136,7 +136,7 @@ class Trial:
             = there was no such training.
         other_losses: a complete trial's loss in each metric but the leading one, in the order of the metrics.
         excess: how far a complete trial is beyond the limits; 0 = within all limits; see `Goal`.
-        is_scaled: whether `study.scale` in the point is the number of a scale; False if it is the user's own key.
+        is_scaled: whether `study.scale` in the point is the number of a scale; False if the key is the user's own.
         losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
             training had ended there. Places that only some of the tasks have reported are left out; see
             `hpo.trials.places`.

@@ -367,7 +367,7 @@ class Record:
         self._rows.dispose()
 
     def _scores(self, trial: Trial) -> Sequence[float]:
-        """Return the scores to store: all of a complete trial; of a stopped trial, the score if there is one metric."""
+        """Return the scores to store. A stopped trial has scores to store only if the goal has a single metric."""
         if trial.state == "complete":
             return [*self.goal.scores(trial.losses).values()]
         return () if trial.score is None or len(self.goal.metrics) > 1 else [trial.score]

@@ -202,7 +202,7 @@ class OptunaRows(Rows):
 def distribution(dimension: Dimension) -> BaseDistribution:
     """Return Optuna's distribution of a dimension, for values in the form of `to_stored`.
 
-    For a dimension that is no range, the distribution is categorical.
+    For a dimension that is not a range, the distribution is categorical.
     """
     if not isinstance(dimension, Range):
         return CategoricalDistribution(list(map(to_stored, dimension.values)))

@@ -150,7 +150,7 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
             f"again with another study.name"
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
-        _log.warning("record: %s, and the backup has no more rows; tasks without outcomes run again", reason)
+        _log.warning("record: %s, and no sound backup has more rows; tasks without outcomes run again", reason)
         return opened
     for each in filter(None, (backup, opened)):
         each[1].close()
@@ -206,7 +206,7 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise StudyError if `mark` is of another study, or DamagedRecordError if it has more rows than the record."""
+    """Raise StudyError for a mark of another study, or DamagedRecordError for one with more rows than the record."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(

@@ -85,7 +85,7 @@ class Values:
         return self.values[int(rng.integers(len(self.values)))]
 
     def to_unit(self, value: Value) -> float:
-        """Return the position of a value from 0 to 1: the middle of the value's share of the axis."""
+        """Return a value's position between 0 and 1: the middle of the value's share of the axis."""
         return (self.values.index(value) + 0.5) / len(self.values)
 
     def from_unit(self, unit: float) -> Value:

@@ -160,7 +160,7 @@ def why_no_default(space: Space, config: StudyConfig) -> str | None:
     try:
         default_at_target(space, config)
     except NoDefaultError as error:
-        return f"there is no default configuration: {error.key} has no default and no value outside of the space"
+        return f"there is no default configuration: {error.key} has no default, and no value in the configuration"
     except SpaceError:
         pass
     return None

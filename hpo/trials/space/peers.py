@@ -42,7 +42,7 @@ def of_peer(value: Any, where: str) -> dict[str, Any] | None:
 def without_sweeps(space: Mapping[str, Any], config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the space without the key `parameters` that W&B puts into each group: `{"parameters": {...}}`.
 
-    If the same group of `config` also has the key `parameters`, this key belongs to the user, and stays in the space.
+    If `config` also has this key in the same group, the key is the user's own, and stays in the space.
     """
     found: dict[str, Any] = {}
     for name, branch in space.items():
@@ -177,9 +177,9 @@ def range_of(
 ) -> dict[str, Any]:
     """Convert a range of another tool to the form of conf/space.
 
-    In conf/space, the values of a range with a step are low, low + step and so on. `is_from_low` says whether they are
-    the same in the other tool. If not, they are the multiples of the step; then raise SpaceError unless low and high
-    are multiples of the step.
+    In conf/space, the values of a range with a step are low, low + step and so on. `is_from_low` says whether the
+    values in the other tool are the same. If not, those values are the multiples of the step. In this case, raise
+    SpaceError unless low and high are multiples of the step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}

@@ -42,7 +42,7 @@ def is_leaf(branch: Mapping[str, Any]) -> bool:
     A branch is a dimension if both of these conditions hold:
 
     - At least one name is a field (see `FIELDS`) whose value is not a mapping and not a short form (`hpo.log(...)`).
-    - Each name that is no field has a plain value (text, number, true/false or null), or looks like a misspelled field.
+    - Each name not in `FIELDS` has a plain value (text, number, true/false or null), or looks like a misspelled field.
     """
     # An object with `to_dict` is a dimension in a short form, such as `hpo.log(...)`.
     is_field = any(

@@ -75,7 +75,7 @@ def write_out(branch: Any, where: str = "space") -> Any:
     A tuple is a range. A list of numbers becomes ordered values, and any other list becomes unordered choices.
 
     Raises:
-        SpaceError: a tuple is no range, or the toolkit has no such dimension.
+        SpaceError: a tuple is not a range, or the toolkit has no such dimension.
     """
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:

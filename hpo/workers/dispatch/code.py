@@ -61,8 +61,8 @@ class Code:
         line += f" ({', '.join([*self.files][:_MOST_NAMES])}{', ...' if len(self.files) > _MOST_NAMES else ''})"
         if self.others:
             line += (
-                f"; not sent: {_count(self.others, 'other file')} of the package, such as {self.others[0]}: declare "
-                f"needed files in {_PROJECT}, [tool.setuptools.package-data]"
+                f"; not sent: {_count(self.others, 'other file')} of the package, such as {self.others[0]} (declare "
+                f"needed files in {_PROJECT}, [tool.setuptools.package-data])"
             )
         if self.links:
             line += f"; not sent: {_count(self.links, 'link')} to another folder, such as {self.links[0]}"
@@ -73,8 +73,8 @@ def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
     The code of an objective in the working directory is its package or, without a package, its module. The code of a
-    pickled function is the modules that the function uses. The code includes all files that these import from the
-    working directory, and the package data that the packages declare.
+    pickled function is the modules that the function uses. All files that the code imports from the working directory
+    are included, and so is the package data that its packages declare.
 
     Args:
         objective: the objective.
@@ -186,7 +186,7 @@ def describe(package: str | None) -> dict[str, str]:
     """Return the versions of Python, torch, NumPy, the toolkit and `package` on this machine, by name.
 
     The version is `none` for software that is not installed. The toolkit's version includes a hash of its code. The
-    version of `package` is only such a hash.
+    version of `package` is only the hash of its code.
     """
     versions = {"Python": PYTHON}
     for library in _LIBRARIES:

@@ -59,7 +59,7 @@ def _text(constant: Hashable) -> str:
 def is_of_script(value: Any) -> bool:
     """Return whether a function or class cannot be imported.
 
-    A lambda cannot be imported. Nor can a definition in a script or notebook, inside a function, or by `exec`.
+    This is true for a lambda, and for a definition in a script, in a notebook, in a function or in code run by `exec`.
     """
     is_importable = value.__module__ not in (None, "__main__") and value.__module__ in sys.modules
     # If code is run by `exec` without a module name, its classes have `builtins` as their module.

@@ -46,8 +46,8 @@ def objective(function: Callable[..., Any] | None = None, /, **functions: Any) -
 
     Args:
         function: the plain function, if `@hpo.objective` is written without parentheses; it is returned unchanged.
-        functions: the optional functions by name, such as `run_test`, `describe_data`, `describe_cost` and `predict`.
-            Also constants, such as `continues=True` for a function that continues from `trial.resume_dir`. See
+        functions: the optional functions by name, such as `run_test`, `describe_data`, `describe_cost` and `predict`;
+            and constants by name, such as `continues=True` for a function that continues from `trial.resume_dir`. See
             `hpo.workers.objective.objective.Objective`.
 
     Raises:
@@ -172,7 +172,7 @@ class Objective:
             dict per step of its learning curve (`epoch` and numbers) and returns the final dict. If it returns nothing,
             the score comes from the learning curve; see `study.score`. A number `seconds` in the returned dict replaces
             the measured wall time. A yielded dict may contain `more`: whether the training continues after this step.
-            Then the search need not wait for the next step to find out.
+            Without `more`, the search waits for the next step to find this out.
         check: `(config) -> None`; raises ValueError for a configuration that cannot be trained.
         describe_data: `(config) -> dict` with the fields of `Examples`, or an `Examples`.
         describe_method: `(config) -> dict` with facts that hold for every training, for the report. `preprocessing`,
@@ -182,8 +182,8 @@ class Objective:
             `counted_in` is needed if settings change the unit of a metric. It maps the metric to a dict such as
             `{"unit": "tokens", "depends_on": {"data.min_count": 2}}`. `depends_on` has the current values of these
             settings. The dict may also have `alike`: for each setting, a list of values that all give the same unit. A
-            study may not search a setting that changes the unit of its metric, because its trials cannot be compared.
-            Comparisons, imports and extensions of studies with different units are refused too.
+            study must not search a setting that changes the unit of its metric, because scores in different units
+            cannot be compared. Comparisons, imports and extensions of studies with different units are refused too.
         prepare_data: `(config, indices, data_dir) -> None`; creates the folder, and writes only the examples with
             these indices into it. Workers read these examples by position, and cannot read the other examples.
         run_test: `(task) -> dict`; scores the examples `task["test"]` with the model in `task["checkpoint_dir"]`. The
@@ -209,7 +209,7 @@ class Objective:
             between two steps of the learning curve; without a curve, the whole training. With `describe_cost`, a step
             may have `units`: the number of units done so far, which must rise by at least 1 per step. The dict that
             `run_fold` returns may have the total number in `units`. Without `describe_cost` every unit costs 1.
-            `describe_cost` may raise the same errors as `check`, because such a trial fails anyway.
+            If `check` refuses a configuration, `describe_cost` may raise ValueError: the trial fails anyway.
         describe_length: `(config) -> number or None`: the length of the longest possible training of this
             configuration, counted as in the training's reports, such as in epochs; None = unlimited. If the strategy
             trains in amounts, the length must be at least the largest amount.
@@ -228,7 +228,7 @@ class Objective:
             module), such as the number of epochs. `hpo extend` then continues from states.
         code_keys: keys of the configuration whose values are code, such as a command line (`CODE_KEYS` in the module).
             The user sees these values before a study of another person runs. Only the toolkit's own objectives need
-            code keys, because the user must confirm all other objectives of another person anyway.
+            code keys: a study of another person with any other objective runs only after the user confirms it.
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script. Paths are relative to the working directory. Only the toolkit's own objectives need this function.
         pickled: the pickled function; None = the function is imported from a module.

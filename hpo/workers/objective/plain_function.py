@@ -102,7 +102,7 @@ class RunningTrial:
         epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has. Reports
         without an epoch are numbered from `trained` + 1; `trained` is the amount that is already done. If the first
         epoch is 0, the last epoch of a full training is the amount minus 1. `more=False` says that this report is the
-        last, so that other trainings need not wait for another.
+        last, so that other trainings need not wait for a further one.
 
         Raises:
             TrainingStopped: the search stops the training.

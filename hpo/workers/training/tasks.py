@@ -328,7 +328,7 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration without `data.test`; if workers get a copy of the data, without all data paths."""
+        """If the search splits the configured data, clear `data.test`, or all data paths if workers get a copy."""
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES

@@ -176,8 +176,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 class Limits:
     """Decides from the reports of a training whether the training is stopped.
 
-    The training is stopped if its best score so far is worse than the limit at the place of the current report. If the
-    training continues earlier trainings, their scores count too. The last limit also applies to all later places.
+    From report number `limits_after` on, the training is stopped if its best score so far is worse than the limit at
+    the report's place. Scores of the trainings that it continues count too. The last limit applies to later places too.
     """
 
     def __init__(self, payload: Payload) -> None:

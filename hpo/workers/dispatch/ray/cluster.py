@@ -292,7 +292,7 @@ class RayCluster:
 
 
 def _free_first(gpus: int | None, in_use: Collection[int]) -> tuple[int, ...]:
-    """Return the numbers of the GPUs that Ray may use, with the GPUs in `in_use` last; empty if one has no number."""
+    """Return the numbers of the GPUs that Ray may use, those in `in_use` last; empty if any GPU has no number."""
     given = os.environ.get(_VISIBLE)
     number = max(ray_private.number_of_gpus(), gpus or 0)
     names = [str(each) for each in range(number)] if given is None else given.split(",")

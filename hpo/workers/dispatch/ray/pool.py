@@ -176,7 +176,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Read a run's next message, and return its report. Some messages have none, such as a death before a retry."""
+        """Read a run's next message. Return its report; empty if it has no report, such as a death before a retry."""
         message = None
         try:
             message = self._ray.get(next(run.stream))

@@ -1,8 +1,8 @@
 """The private names of Ray that we use, each with our reason and with the effect if a version of Ray lacks the name.
 
 - `start_api_server` starts the dashboard's process. Ray calls it even if the dashboard is off. The process takes 1.2 s
-  and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if these are
-  off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
+  and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if
+  statistics are off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
 - `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its environment variables and
   the token again. Otherwise Ray reads the variables at import, and the token once. A process needs these names to start
   a second cluster, or a first cluster after the import of Ray. If Ray lacks a name, such a start is refused. Our
@@ -11,8 +11,8 @@
   the name, trainings on these nodes get no SIGTERM to save their states. They later continue from older saved states.
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
   lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
-- `GcsClient` finds out within 0.5 s whether a cluster answers and accepts the token. `ray.init` takes 21 s or more to
-  fail with a wrong token (Ray 2.60, 2 cores). Our check whether a cluster requires a token would take as long.
+- `GcsClient` finds out within 0.5 s whether a cluster answers and accepts the token. If Ray lacks the name, our
+  checks call `ray.init`, which takes 21 s or more to fail with a wrong token (Ray 2.60, 2 cores).
 - The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used.
 """
 
