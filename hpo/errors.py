@@ -115,8 +115,8 @@ def first_line(error: BaseException) -> str:
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the allowed name closest to `name`; an empty text if no name is close.
 
-    The first choice is a dotted key with the same last part: `lr` and `trainng.lr` both give `training.lr`. Then follow
-    similar keys in the same group; without such a group, all similar names. Similar names may differ in letter case.
+    The first choice is a dotted key with the same last part: `lr` and `trainng.lr` both give `training.lr`. The second
+    is a similar key in the same group or, if no key is in this group, any similar name. Letter case may differ.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")

@@ -85,7 +85,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return an error's text with the path and the free bytes; for too many open files, with their limit instead."""
+    """Return an error's text with the path and the free bytes, or with the limit if too many files are open."""
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""
@@ -133,7 +133,7 @@ def describe_memory() -> str:
     import psutil
 
     held, (free, total) = psutil.Process().memory_info().rss, free_and_total()
-    return f"this process held {held / GIB:.1f} GiB, {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
+    return f"this process held {held / GIB:.1f} GiB, and {free / GIB:.1f} of {total / GIB:.1f} GiB were free"
 
 
 def _of_container(name: str) -> str:

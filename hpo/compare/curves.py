@@ -126,7 +126,7 @@ class FinishedSearch:
         return int(np.searchsorted(self.cost, budget * (1 + 1e-12), side="right"))
 
     def seconds_at(self, budget: float, unit: Unit) -> float:
-        """Return how many seconds of training the search had used when it reached `budget`, counted in `unit`."""
+        """Return how many seconds of training the search had used when it reached `budget` (in `unit`)."""
         return min(budget, self.total_seconds) if unit == "seconds" else math.fsum(self.seconds[: int(budget)])
 
 

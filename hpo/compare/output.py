@@ -114,5 +114,5 @@ def _table(cells: CellTable) -> Table:
 
 
 def _printable(text: str) -> str:
-    """Remove control characters, but no line breaks, from a text, because other users may have written parts of it."""
+    """Remove control characters except line breaks from a text, because other users may have written parts of it."""
     return "\n".join(map(printable, text.split("\n")))

@@ -28,14 +28,14 @@ _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
     "interval": (
         "all shifts that a sign-flip test does not reject: at level 0.05 for a mean, at the pair's level for a pair. A "
-        "pair's interval excludes 0 exactly if one is better. If the repeats are too few, there is no interval"
+        "pair's interval excludes 0 exactly if one strategy is better. If the repeats are too few, there is no interval"
     ),
     "a_beats_b_interval": "Wilson's score interval, 95 %",
-    "p": f"two-sided sign-flip test on the mean difference: all patterns up to 16 pairs, else {FLIPS:,} random ones",
+    "p": f"two-sided sign-flip test on the mean difference: all flips for up to 16 pairs, else {FLIPS:,} random ones",
     "p_holm": "Holm's correction over all pairs of a budget",
-    "level": "the level for p in Holm's correction; after the first p that is not below its level, the level stays",
-    "verdict": f"one is better if p_holm < {LEVEL:g}",
-    "seconds": "the sum over all trainings, also of those that ran at the same time",
+    "level": "the level for p in Holm's correction; once a p is not below its level, all larger p have this level",
+    "verdict": f"one strategy is better if p_holm < {LEVEL:g}",
+    "seconds": "the sum over all trainings, including concurrent ones",
 }
 
 
@@ -177,7 +177,7 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return a pair without test results, and the sign-flip test of its differences; None = not comparable."""
+    """Return a pair without test results, and the sign-flip test of its differences (None = not comparable)."""
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []

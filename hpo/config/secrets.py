@@ -173,8 +173,7 @@ def hide_secrets(text: str, values: Secrets) -> str:
 
     The secrets are the values in `values`, and the values of environment variables whose names look like secrets. If a
     secret has several lines, each line is also replaced where it occurs alone. Very short secrets and lines stay in the
-    text.
-    Other secrets in addresses become `***`. Escaped, encoded or split secrets are not found.
+    text. Other secrets in addresses become `***`. Escaped, encoded or split secrets are not found.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}

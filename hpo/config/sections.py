@@ -196,8 +196,8 @@ class StudySection(Section):
             raise conflict(f"must have a score for each metric, {example}, given {self.target}", "study.target")
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none with study.metrics, because a training with a poor {self.metric} may be among the best "
-                f"for another metric, given {self.stop_rule}; use split.race_after, which compares all metrics"
+                f"must be none with study.metrics, given {self.stop_rule}, because a training with a poor "
+                f"{self.metric} may be good in another metric; use split.race_after, which compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
         if self.imports_fill is not None and self.imports is None:

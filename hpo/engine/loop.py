@@ -63,9 +63,9 @@ def search(
         observers: the observers to notify of each event.
         minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
             limit. With the order `clock`, the limit does not change the trials that begin before it.
-        stop_after_failures: stop when the first N trials of this run have all failed with the same error; the value is
-            N. Also stop when a training does not report a metric and no earlier training of the study has succeeded.
-            Both rules apply only while tasks wait or run. None = never stop for failures.
+        stop_after_failures: N = stop when the first N trials of this run have all failed with the same error. Also stop
+            when a training does not report a metric and no earlier training of the study has succeeded. Both rules
+            apply only while tasks wait or run. None = never stop for failures.
         user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
             is False while a continued search replays its record. The caller must check the actions: added points are
             untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
@@ -218,7 +218,7 @@ class _Search:
         self._waiting.clear()
 
     def _call(self, trial: Trial) -> None:
-        """Call the callback with an ended trial, unless the record says that it was called before."""
+        """Call the callback once with an ended trial; skip trials that ended before the study had a callback."""
         self._num_ended += 1
         if self._num_ended <= self._called.ends:
             return

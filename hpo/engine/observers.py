@@ -172,7 +172,7 @@ class CheckpointPruner(Observer):
         """Delete the models of all trials except the `keep` best trials and the trials in `needed`.
 
         In one call, pass all trials that are fully trained after the search. Each ranks before all partly trained
-        trials, so in separate calls the first one could displace a better one.
+        trials, so in separate calls, the trial of an earlier call could displace a better trial of a later call.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

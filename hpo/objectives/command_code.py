@@ -40,7 +40,7 @@ def notes_on_unseen(command: CommandLine) -> list[str]:
     # script; before it, `-m` names the module of a launcher.
     if any(name.endswith(".py") for name in programs) or (programs and module is None):
         return []
-    what, where = f"program {command.words[0]}", "no file of the working directory"
+    what, where = f"program {command.words[0]}", "not a file in the working directory"
     if module is not None:
         what, where = f"module {module}", f"neither in the working directory nor on {_PATH}"
     return [f"command.line: the {what} is {where}, so resume and reproduce do not notice its changes"]
@@ -50,7 +50,7 @@ def _missing_program(command: CommandLine) -> str | None:
     """Return a message if the command's program or script is missing on this machine; None = neither is missing."""
     program, *others = command.words
     if not placeholders(program) and shutil.which(fill(program, {})) is None:
-        return f"{program} is no program that can be run"
+        return f"{program} cannot be run"
     scripts = (word for word in others if Path(word).suffix.lower() in _PROGRAMS and not placeholders(word))
     script = next(scripts, None)
     return f"there is no file {script}" if script is not None and not _is_file(script) else None

@@ -217,7 +217,7 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each value that is not used elsewhere. A unique last part replaces the whole key."""
+        """Yield `--key=value` for each value not used elsewhere; replace a key by its last part if that is unique."""
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():

@@ -130,7 +130,7 @@ def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
 
 def _reproduction_lines(view: StudyView) -> Iterator[str]:
     # MLflow leaves no space below a table.
-    yield from ("&nbsp;", "", "To reproduce the winner, from MLflow alone or where the study is:", "")
+    yield from ("&nbsp;", "", "To reproduce the winner from MLflow, or on the machine with the study:", "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {view.reference}", "```")
 
 

@@ -152,7 +152,7 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return the first run; delete the others. The order: `ours` (default: the parent), complete runs, old runs."""
+        """Return one run, delete the others; prefer `ours` (default: the parent), then complete, then older runs."""
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time

@@ -135,8 +135,8 @@ def refuse_bad_password() -> None:
         )
     if (given := os.environ.get(_PASSWORD)) and len(given) < _SHORTEST:
         raise TrackError(
-            f"--password: must have {_SHORTEST} characters or more, given {len(given)}; give a longer one "
-            f"(`hpo ui` reads {_PASSWORD}, and makes a new password if it is not set)"
+            f"--password: must have {_SHORTEST} characters or more, given {len(given)}; set a longer "
+            f"{_PASSWORD}, or unset it, so that `hpo ui` makes a new password"
         )
 
 

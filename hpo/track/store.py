@@ -183,7 +183,7 @@ def delete_study(uri: str, study_id: str) -> int:
 
 
 def download_study(run_id: str, uri: str, folder: Path) -> int | None:
-    """Download the files that reproduce a study, given the run of the study or of one of its trials.
+    """Download the files that reproduce a study; `run_id` is the run of the study or of one of its trials.
 
     Return the trial's number, or None for the run of a study. Raise TrackError if the store, the run or the files are
     missing.

@@ -252,7 +252,7 @@ class Curve:
     """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
 
     The step is the `epoch` if the first point has an integer epoch; otherwise, it is the `step` if the first point has
-    a step. Without both, it is the position in the curve, counted from 1. Steps are rounded up.
+    a step. In all other cases, it is the position in the curve, counted from 1. Steps are rounded up.
     """
 
     def __init__(self, task: str) -> None:

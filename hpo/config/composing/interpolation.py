@@ -26,7 +26,7 @@ _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return the complete configuration as a plain tree.
 
-    A reference to an environment variable stays unresolved. If the variable is not set, the default replaces it.
+    A reference to an environment variable stays unresolved if the variable is set. Otherwise, the default replaces it.
 
     Raises:
         ConfigError: references form a cycle or have no target, a variable is not set and has no default, or a value

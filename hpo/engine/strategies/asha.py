@@ -249,7 +249,7 @@ class Asha:
         """One line of text about the rungs."""
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
-        return f"asha: the best 1 in {self.settings.eta} of a rung continue at once, rungs at {amounts}{opened}"
+        return f"asha: the best 1 in {self.settings.eta} of a rung continue immediately, rungs at {amounts}{opened}"
 
     @property
     def refuses_several(self) -> str | None:

@@ -98,9 +98,9 @@ class Ladder:
     of successive halving, it also continues the best of these points. Each larger scale gets one or more full
     trainings. Their total cost is about `cost_ratio` times the total cost of the scale before. The points of a scale
     are chosen when the scale before has ended. The first point of a scale is the expected best point, and the other
-    points are spread over windows around it. From scale to scale, the expected point and the windows move as the best
-    values have moved so far. The more certain this move is, the narrower the windows are (see `expect`). After the last
-    planned trial, the strategy draws one point at a time from the windows around the best point at the target scale.
+    points are spread over windows around it. The expected point and the windows extrapolate the moves of the best
+    values from scale to scale. The more certain these moves are, the narrower the windows are (see `expect`). After the
+    last planned trial, the strategy draws one point at a time from the windows around the best point at the target.
 
     A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
     whole space.

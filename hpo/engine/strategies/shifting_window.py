@@ -58,8 +58,8 @@ class ShiftingWindow:
     """Draw points at random from windows around the best values; after each round, the windows move to the new best.
 
     The setting `opening` determines the first points. With `space`, they come from the whole space, spread evenly over
-    every dimension. With `window`, they come from windows around the values in `start`. A dimension that is not in
-    `start` has its window around its default, or without a default in its middle. After a round of `draws` points, each
+    every dimension. With `window`, they come from windows around the values in `start`. A window without a value in
+    `start` is centred on the default, or else on the middle of the dimension. After a round of `draws` points, each
     window is centred on the best value of its dimension in all trials so far, and kept inside the dimension. For each
     point, a dimension is drawn from its window with the probability `moving`; otherwise it gets its best value.
 
@@ -185,7 +185,7 @@ class ShiftingWindow:
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
         """Return the centre of each window, by the key of the dimension.
 
-        The centre is the best value so far, else the start value, else the default. Dimensions with none are left out.
+        The centre is the best value so far, else the start value, else the default. Other dimensions are left out.
         """
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))

@@ -227,7 +227,7 @@ def test_a_secret_in_the_line_is_noted_by_its_name_and_not_shown():
 
 
 @pytest.mark.parametrize(("line", "says"), [
-    ("pyhton lib.py {lr}", "pyhton is no program that can be run on this machine"),
+    ("pyhton lib.py {lr}", "pyhton cannot be run on this machine"),
     ("python trian.py {lr}", "there is no file trian.py on this machine"), ("python lib.py --hook absent.py {lr}", ""),
     ("bin/python -m absent {lr}", "the module absent is neither in the working directory nor on PYTHONPATH"),
 ])  # fmt: skip

@@ -54,10 +54,10 @@ def expect(
 
     A window reaches two standard deviations to each side, and at least to the neighbouring values. Its length is at
     least a tenth of the dimension. The standard deviation combines the spread of the best values and the error of the
-    move. The spread is that of the largest scale with three or more best trials. If there is none, it is that of the
-    scale with the most best trials. If the best value was near an end of its previous window, the new window is twice
-    as long. The window of choices has the values of the best trials. A dimension that is inactive in the best trial has
-    the whole dimension as its window.
+    move. The spread comes from the largest scale with three or more best trials, or else from the scale with the most
+    best trials. If the best value was near an end of its previous window, the new window is twice as long. For choices,
+    the window has the values of the best trials. A dimension that is inactive in the best trial has the whole dimension
+    as its window.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

@@ -77,9 +77,9 @@ class Preselection:
         - Limits, if any trial exceeds one: the candidate's predicted probability of being within the limits, to the
           power of 1.5.
         - Pending trials, if they are penalized: 1 - exp(-10 x distance to the nearest pending trial). So concurrent
-          proposals spread out. While no result is known, the candidate farthest from pending trials is the best; beyond
-          a distance of 3.7, the factor is 1 in floating point. (Gonzalez et al. 2016, "Batch Bayesian optimization via
-          local penalization". Their penalty depends on a Lipschitz constant, and this penalty on the number 10.)
+          proposals spread out. While no result is known, the candidate farthest from pending trials is the best. But
+          distances above 3.7 count as equal, because their factor is 1 in floating point. (Gonzalez et al. 2016, "Batch
+          Bayesian optimization via local penalization"; with the number 10 in place of their Lipschitz constant.)
 
         With two or three metrics, candidates are ordered by the hypervolume that each is expected to add to the front.
         The hypervolume is first multiplied by the factors above. Candidates with equal products are ordered by the
