@@ -134,7 +134,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               saved.
             - `data_dir`: the folder of the prepared data.
             - `metric`: the metric that chooses the best evaluation; `direction`: maximize or minimize.
-            - `amount`: stop after this many epochs, counted from the start; None = all. The schedule is for all epochs.
+            - `amount`: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
             - `checkpoint_dir`: the folder for the trained network; None = do not save the network.
             - `seed`, `threads`: the random seed, and the number of threads.
             - `processes` (optional): the number of processes that train together; 1 by default.
@@ -207,7 +207,8 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
     Returns:
         Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
         the test examples. `scores_by_example` maps a metric to one row of numbers per example, in ascending order of
-        the example numbers, or to a text that says why there are none. See `Objective` for `score_of_sums`.
+        the example numbers, or to a text that says why there are none. `score_of_sums` maps a metric, such as bleu, to
+        a function that computes it from summed rows; see `Objective`.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.

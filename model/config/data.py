@@ -31,7 +31,7 @@ class DataConfig(Section):
 
 
 class DigitsConfig(DataConfig):
-    """The settings for scikit-learn's handwritten digits; this data needs no file of the user."""
+    """The settings for scikit-learn's handwritten digits; this data needs no file."""
 
     lengths_differ: ClassVar[bool] = False
 

@@ -50,8 +50,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
         endings = (self.source_ending, self.target_ending)
         if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"both file endings must be given for aligned files (as in {ALIGNED}), and both must be null for "
-                f"any other files, given data.format={self.format}",
+                f"aligned files need both file endings (as in {ALIGNED}), and other files must have none; given "
+                f"data.format={self.format}",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",

@@ -20,13 +20,13 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     """Return one line for the user about each side with texts that must be cut.
 
     The sides are the text of text_classification, and the source and the target of translation. For other data, return
-    no lines. The lines do not count the texts of a predefined test split. With predefined splits, subwords are learned
-    from the training split, as in a training. If the search splits the data, subwords are learned from all examples.
+    no lines. The texts of a predefined test split are not counted. Subwords are learned from the predefined training
+    split, as in a training. Without predefined splits, subwords are learned from all examples.
 
     Raises:
         DataError: the share of a side's texts that would be cut is above data.max_cut_share.
-        DataError: every text of a side, including the test split, has more than data.max_length tokens. In this check,
-            the words between blanks replace subwords.
+        DataError: every text of a side has more than data.max_length tokens. This check includes the test split, and
+            counts the words between blanks instead of subwords.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()
@@ -79,8 +79,8 @@ def _cut(
     which = f"{len(lengths):,} of {len(texts):,} {side}s ({share:.2%})"
     if share > config.max_cut_share:
         raise DataError(
-            f"data.max_cut_share: {which} have more than data.max_length={config.max_length} tokens and would be cut; "
-            f"raise data.max_length (the longest {side} has {max(lengths):,} tokens), or raise data.max_cut_share, "
-            f"given {config.max_cut_share:g}"
+            f"data.max_cut_share: {which} have more than data.max_length={config.max_length} tokens and would be cut, "
+            f"but the largest allowed share is {config.max_cut_share:g}; raise data.max_length (the longest {side} has "
+            f"{max(lengths):,} tokens), or raise data.max_cut_share"
         )
     yield f"{which} are cut to data.max_length={config.max_length} tokens (the longest has {max(lengths):,})"

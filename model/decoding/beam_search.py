@@ -16,8 +16,8 @@ class Decoded:
     """Targets and their scores.
 
     Attributes:
-        tokens: (batch, time), without START; after its last token, each target has END and then PADDING. A target that
-            is cut off has no END.
+        tokens: (batch, time), without START. Each target ends with END, followed by PADDING; a target that is cut off
+            has no END.
         scores: (batch,), the sum of log-probabilities, divided by the length penalty; higher is better.
     """
 

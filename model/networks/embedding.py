@@ -26,10 +26,9 @@ Reader = Callable[[Tensor, nn.Module], Any]
 class InputEmbedding(nn.Module):
     """Maps tokens, or rows of numbers, to vectors; then adds positions and applies dropout.
 
-    A Transformer multiplies token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4), but not if the token
-    vectors are tied to the head. Tied token vectors are initially as small as the weights of a head, and grow in
-    training. So tied token vectors are divided by their root mean square (Zhang, Sennrich 2019), and the size of the
-    input stays constant.
+    A Transformer multiplies token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4). Token vectors that are
+    tied to the head are not multiplied. They are initially as small as the weights of a head, and grow in training. So
+    they are divided by their root mean square (Zhang, Sennrich 2019), and the size of the input stays constant.
 
     Attributes:
         initial_std: the initial standard deviation of token vectors.

@@ -53,11 +53,11 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: (batch, source time) token numbers.
-            source_mask: (batch, source time), True = a token, False = padding; None = no padding. For a packed
-                source of shape (1, tokens), the source's packing.
+            source_mask: (batch, source time), True = a token, False = padding; None = no padding. A packed source has
+                the shape (1, tokens), and its packing takes the place of the mask.
             target: (batch, target time) token numbers, with a start token first and padding at the end.
-            target_packing: the packing of a packed target of shape (1, tokens). If the target is packed, the result is
-                packed, too. None = not packed.
+            target_packing: the packing of the target; None = not packed. A packed target has the shape (1, tokens), and
+                the result is then packed, too.
             read: a function of the head's input and the head. If `read` is given, return its result, not the logits.
 
         Returns:

@@ -43,12 +43,13 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
 
     The symbols i, m, L and r are relative to the base network:
 
-    - i: the parameter's fan-in; m: the parameter's width, but `d_model` in 1 / (m L);
-    - L: the number of layers, but 1 outside of a Transformer's layers;
+    - i: the parameter's fan-in;
+    - m: the parameter's width; only in 1 / (m L), m is `d_model`;
+    - L: the number of layers; outside of a Transformer's layers, L is 1;
     - r: the factor of token vectors: m^1/2 for a Transformer, else 1;
     - h, g, e: `head_scale`, `gain_rate`, `embedding_rate`;
     - X: the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network (base);
-    - without X: parameters with another initial spread; as standard: as in the standard parametrization.
+    - "without X": the parameter has another initial spread; "as standard": as in the standard parametrization.
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
@@ -62,8 +63,8 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
 
     The factor of decoupled weight decay is the inverse of the learning rate's factor, so that the learning rate times
     the weight decay stays the same. For a matrix, the factor of Muon's learning rate is i^-1/2. The reason is that
-    Muon's step has a fixed spread, so its largest singular value grows with the root of the width. Attention scores are
-    divided by the root of the key width, as in the original Transformer, and not by the key width.
+    a step of Muon has a fixed spread, so the step's largest singular value grows with the root of the width. Attention
+    scores are divided by the root of the key width, as in the original Transformer, and not by the key width.
 
     Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
     table 8; for depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with

@@ -8,7 +8,7 @@ from model.tasks.resources import MEASURED, RESOURCES
 from model.tasks.sequence_metrics import TextMetrics, signatures
 from model.tasks.units import counted_in
 
-_LEARNED = "; built from the training split of each fold alone"
+_LEARNED = "; built only from the training split of each fold"
 _UNKNOWN = f"{_LEARNED}; any other token is read as unknown"
 
 _CLASSIFICATION = {
@@ -28,14 +28,14 @@ _LANGUAGE = {
     "bits_per_byte": "cross-entropy in bits, divided by the number of bytes in UTF-8",
 }
 _OPEN = (
-    "; for an unknown token, the bits that identify the token are added, computed from the token's frequency in the "
-    "training split, or from its spelling if it does not occur there (Witten and Bell 1991, method C)"
+    "; an unknown token also adds the bits that identify it, computed from its frequency in the training split, or "
+    "from its spelling if it does not occur there (Witten and Bell 1991, method C)"
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
-    "cost_per_example": "multiplications of a forward pass of one example, counted from the configuration, as if each "
-    "example, or each side of a pair, had {length} tokens (training.cost_length); each number written to memory counts "
-    "as {number:g} multiplications (training.cost_number)",
+    "cost_per_example": "multiplications of a forward pass of one example, computed from the configuration for "
+    "{length} tokens per example or per side of a pair (training.cost_length); each number written to memory counts as "
+    "{number:g} multiplications (training.cost_number)",
     "model_bytes": "bytes of the weights in the checkpoint",
     "examples_per_second": "examples of the validation split that the network predicts per second (median of the "
     "evaluations), measured on the machine of the training",
@@ -90,7 +90,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),
-        "checkpoint": f"the weights with the best validation score by the study's metric, evaluated {every}"
+        "checkpoint": f"of the evaluations {every}, the weights with the best validation score by the study's metric"
         + (f"; these weights are a running mean (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (
             "all random numbers of a training come from its seed; on a CPU, the same seed and number of threads give "

@@ -120,7 +120,7 @@ class TextMetrics:
         """Return the definition of each metric; the definitions of bleu and chrf include sacrebleu's signatures."""
         case = ", letter case ignored" if self.lowercase else ""
         unit = {"words": "words", "characters": "characters"}.get(self.unit, "words between blanks")
-        own = "" if self.tokenize else "; over the tokens of data.tokens=words, comparable with no published BLEU"
+        own = "" if self.tokenize else "; on the tokens of data.tokens=words, so not comparable with published BLEU"
         signed = signatures(self.tokenize or "none", self.lowercase)
         return {
             "exact_match": f"share of predictions with the same {unit} as the reference{case}, 0 to 1",

@@ -59,7 +59,7 @@ class Task(Protocol):
         """Return the examples at `indices` (batch,) as tensors on `device`, padded or (Transformers only) packed."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
-        """Return the number of predictions for the examples at `indices`; this number divides the summed loss."""
+        """Return the number of predictions for the examples at `indices`, by which the summed loss is divided."""
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the summed loss of all predictions of a batch."""

@@ -55,14 +55,14 @@ class CompiledForward:
 
 
 def use_own_compile_cache() -> None:
-    """Give torch.compile a folder that only this process uses.
+    """Give torch.compile a folder that only this process uses, and turn off precompiled headers.
 
     The folder is inside TORCHINDUCTOR_CACHE_DIR, by default inside the folder for temporary files. It is removed when
-    the process ends normally. torch reads the settings at its first compilation, so call this function earlier.
+    the process ends normally. torch reads both settings at its first compilation, so call this function earlier.
 
     torch 2.13 treats an existing library as complete, even after a killed compilation. Later trainings with the same
-    folder would then fail ("file too short"), or die of SIGBUS. Precompiled headers are turned off, because torch
-    shares them in another folder, with the same problem.
+    folder would then fail ("file too short"), or die of SIGBUS. Precompiled headers are in another folder that
+    processes share, with the same problem.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"

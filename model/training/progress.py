@@ -1,4 +1,4 @@
-"""The progress of a training, in memory and on disk. A stopped training continues with the same result."""
+"""The progress of a training, in memory and on disk. A stopped training can continue, with the same result."""
 
 import errno
 import json

@@ -12,7 +12,7 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step from 0 to num_steps - 1: a linear warm-up to `lr`, then the given schedule.
 
-    The schedules linear, cosine and wsd would reach `final_lr_fraction` times `lr` one step after the last. For
+    The schedules linear, cosine and wsd would reach `final_lr_fraction` times `lr` one step after the last step. For
     schedule=plateau, the result is constant after the warm-up. The caller multiplies the result by `Plateau.scale` or
     by the result of `replayed_scale`.
 
@@ -46,7 +46,7 @@ def reductions_of(
     """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per evaluation.
 
     From `epochs` epochs on, the learning rate is `factor` times the learning rate without reductions. Each report of
-    `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better the metrics `new` are.
+    `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better `new` is than `old`.
     """
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     plateau, best, reductions = Plateau(), None, []

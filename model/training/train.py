@@ -79,7 +79,7 @@ def train(
         processes: the processes that train this network together; each of these processes calls this function. Within
             a few steps after SIGTERM, the first process saves the state, and all processes end.
         factors: for each parameter, the factors of its optimizer settings; None = all factors are 1.
-        stop_after: stop after this many epochs, counted from the start; None = all. The schedule is for all epochs.
+        stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
         reported_epochs: the number of epochs whose points an earlier training yielded; these points are not yielded
@@ -155,7 +155,7 @@ def train(
                 yield point | {"more": point["step"] < progress.step or goes_on()}
     if processes.any(processes.by_first(lambda: progress.step) != progress.step, device):
         raise ValueError(
-            "the processes of this training have found different states; give all processes the same folder of states"
+            "the processes of this training loaded different states; all processes must use the same folder of states"
         )
     update = Update(task, network, config, data, device, optimizers, scaler, processes)
     compiled = CompiledForward(evaluated, config)

@@ -107,7 +107,7 @@ def test_the_report_has_the_signature_of_the_settings():
     assert "|case:mixed|eff:no|tok:13a|" in signed()
     assert "|case:lc|eff:no|tok:intl|" in signed({"bleu_tokenize": "intl"}, lowercase=True)
     assert "|tok:none|" in signed(tokens="words")
-    assert "no published BLEU" in signed(tokens="words")
+    assert "not comparable with published BLEU" in signed(tokens="words")
 
 
 def test_a_metric_that_cannot_be_computed_is_refused():

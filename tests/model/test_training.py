@@ -125,7 +125,7 @@ def test_a_gpu_that_is_not_there_is_named_and_a_precision_that_needs_one(fold):
 
 def test_processes_that_have_found_different_states_are_refused(fold, monkeypatch):
     monkeypatch.setattr(Processes, "by_first", lambda _, step: step() + 1)
-    refuses(ValueError, "the processes of this training have found different states", run, fold(small()))
+    refuses(ValueError, "the processes of this training loaded different states", run, fold(small()))
 
 
 def draws(randomness):

@@ -32,10 +32,10 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
     The configuration names a folder that `save_to_disk` wrote, or a data set on the hub. The suffix `:split` selects
     one split. Without a suffix, `data.path` selects every split whose name is in SPLIT_NAMES; a training split must
-    exist. A single split of `data.path` gets the name WHOLE, because the search splits its data. A column `inner`
-    inside a column `outer` has the name `outer.inner`.
+    exist. If `data.path` gives only one split, this split is named WHOLE, because the search splits it. A column
+    `inner` inside a column `outer` has the name `outer.inner`.
 
-    `check(value, location, column)` returns the value to use; messages need the location.
+    `check(value, location, column)` returns the value to use, or raises DataError with the location.
 
     Raises:
         DataError: a library, data set, split or column is missing, a row cannot be used, or data.subset is given for a

@@ -44,8 +44,7 @@ class Gathered:
         """Add a split.
 
         Raises:
-            DataError: this split and an earlier split share at least half of the distinct examples of the smaller
-                split.
+            DataError: at least half of the distinct examples of one split are also in another split.
         """
         self._refuse_overlap(part, items)
         self.files += files

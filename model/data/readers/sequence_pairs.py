@@ -36,7 +36,7 @@ def read_translation(config: TranslationConfig) -> Examples:
 
 
 def _refuse_one_of_two(path: str, key: str) -> None:
-    """Raise DataError if `path`, such as `data/a.de` or `data/a`, stands for two aligned files `data/a.*`.
+    """Raise DataError if `path` is one of two aligned files (`data/a.de`), or their path without endings (`data/a`).
 
     The message says what to type instead.
     """
@@ -48,8 +48,8 @@ def _refuse_one_of_two(path: str, key: str) -> None:
     endings = [each.name.removeprefix(stem) for each in siblings if each.is_file()][:2]
     if len(endings) == 2:
         raise DataError(
-            f"{path}: two aligned files must be given by their path without endings, and by their endings in two other "
-            f"keys; write {key}={named.parent / stem} data.source_ending={endings[0]} data.target_ending={endings[1]}"
+            f"{path}: the path and the endings of two aligned files must be in separate keys; write "
+            f"{key}={named.parent / stem} data.source_ending={endings[0]} data.target_ending={endings[1]}"
         )
 
 

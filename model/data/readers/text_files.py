@@ -288,8 +288,8 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
         if len(first) != len(columns.wanted):
             keys = " and ".join(f"data.{each}_column" for each in columns.wanted)
             raise DataError(
-                f"{path}:1: has {len(first)} columns and no header; must have {len(columns.wanted)} columns; for this "
-                f"file, set {keys} to column numbers"
+                f"{path}:1: has no header and {len(first)} columns instead of {len(columns.wanted)}; for this file, "
+                f"set {keys} to column numbers"
             )
         return list(columns.wanted).index(role)
     name = wanted if wanted is not None else _known_name(columns.known[role], names) or _only_name(role, names, columns)
@@ -299,10 +299,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column that is left for a role without a usual column name; None = no column is left for `role`.
+    """Return the column of `role` if no column has a usual name of this role; None = the column cannot be told.
 
-    Such roles take the columns without a usual name, in order. Return None if any column is configured, or if the
-    number of columns is not the number of roles.
+    The roles without such a column take the columns without a usual name, in order. If any column is configured, or if
+    the numbers of columns and roles differ, return None.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None

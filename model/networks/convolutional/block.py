@@ -56,7 +56,7 @@ def build_map(config: ConvolutionalConfig, inputs: int, *sizes: int, gain: float
 class Block(nn.Module):
     """A convolution over neighbouring tokens, then a gate A * sigmoid(B); A and B are halves of the convolved output.
 
-    A causal block reads a token and the tokens before it. Any other block reads as many tokens before as after.
+    A causal block reads a token and the tokens before it. Any other block reads equally many tokens on each side.
 
     Source: Gehring et al. 2017, section 3.2; gates: Dauphin et al. 2017, "Language modeling with gated convolutional
     networks".
