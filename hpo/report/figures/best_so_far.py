@@ -138,13 +138,13 @@ def draw_expected_performance(subject: Subject) -> Drawn | Missing:
         mode = "lines+markers" if len(budgets) < 3 else "lines"
         figure.add_scatter(x=budgets, y=means, mode=mode, line=line, name=title, legendgroup=name)
     styled(figure, hovermode="x unified", legend=LEGEND)
-    figure.update_xaxes(title_text="trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
+    figure.update_xaxes(title_text="complete trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
     far = leave_out_far(figure, scores, [curves["unbiased"]["means"][-1]])
     figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
     within = " within the limits" if subject.goal.limits else ""
     return Drawn(
         figure,
-        f"The expected best {subject.metric_label} of a random search with this number of trials, by both estimators, "
-        f"± the standard deviation over searches. The curves end at half of the {len(scores):,} complete "
+        f"The expected best {subject.metric_label} of a random search with this number of complete trials, by both "
+        f"estimators, ± the standard deviation over searches. The curves end at half of the {len(scores):,} complete "
         f"trials{within}; beyond, both estimators depend mostly on the best trial.{far}",
     )

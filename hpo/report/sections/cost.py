@@ -77,9 +77,8 @@ def describe_cost(subject: Subject) -> Cost:
     `idle_share` is the idle share of the workers' total time. `overhead_share` is the share of the wall time in which
     no task trained.
     """
-    trials, gpus = subject.all_trainings, subject.gpus
-    seconds = [trial.seconds for trial in trials]
-    every = [*trials, *subject.other_trainings]
+    gpus, seconds = subject.gpus, [trial.seconds for trial in subject.trials]
+    every = [*subject.all_trainings, *subject.other_trainings]
     outcomes = [outcome for _, _, outcome in subject.outcomes]
     ran = stretch_runs(outcomes, subject.stretches)
     wall = sum(each.seconds for each in ran) if ran else None
@@ -100,7 +99,7 @@ def describe_cost(subject: Subject) -> Cost:
         "overhead_share": None if wall is None else _unused(seconds_trained(every), wall),
         "lanes": subject.lanes,
         "order": subject.order,
-        "prediction": predict_seconds(trials),
+        "prediction": predict_seconds(subject.trials),
     }
 
 

@@ -179,7 +179,11 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
     if is_missing(expected):
         yield Paragraph(f"Missing: {expected['missing']}.")
         return
-    yield Paragraph("The expected best score of a random search with n trials, ± the standard deviation over searches.")
+    failed = " Failed trials do not count." * bool(report["counts"]["failed"])
+    yield Paragraph(
+        f"The expected best score of a random search with n complete trials, ± the standard deviation over searches."
+        f"{failed}"
+    )
     both = expected["unbiased"], expected["biased"]
     # For n = 1 both estimates are the mean of the scores, but their last bits may differ, so round them.
     text = score_format(float(f"{mean:.9g}") for each in both for mean in each["means"])
@@ -188,4 +192,4 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
         for each in both
     ]
     rows = list(zip(map(str, both[0]["budgets"]), *columns, strict=True))
-    yield Table(("trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)
+    yield Table(("complete trials", "unbiased (Tang et al. 2020)", "biased (Dodge et al. 2019)"), rows)

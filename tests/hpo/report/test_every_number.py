@@ -1,5 +1,6 @@
 """Every number of report.json comes out again from trials.csv, from the inputs, or from the record, by other means."""
 
+import csv
 import hashlib
 import json
 import subprocess
@@ -124,6 +125,11 @@ def test_what_was_trained_for_less_does_not_compete_for_the_best_so_far(tmp_path
     winner = report["winner"]
     assert report["best_so_far"]["trials"][-1] == {"trial": winner["number"], "score": winner["score"]}
     assert winner["amount"] == 4
+    # A trial that was trained further after the search is one trial.
+    with (tmp_path / "halved" / "trials.csv").open() as file:
+        seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+    given = [report["cost"][f"seconds_per_trial_{name}"] for name in ("mean", "median")]
+    assert given == pytest.approx([np.mean(seconds), np.median(seconds)], abs=6e-4)
 
 
 SCORES = [0.3, 0.9, 0.1, 0.7, 0.5, 0.55, 0.2, 0.8]
