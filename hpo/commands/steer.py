@@ -69,7 +69,7 @@ def stop(
     if holder is None:
         raise StudyError(f"study: {folder} is not running, so there is nothing to stop")
     if trial is not None:
-        refuse_without_effect({"now": now}, "with trial, because a trial always stops at once")
+        refuse_without_effect({"now": now}, "for a single trial, which always stops immediately")
     if now and not (holder.is_here and holder.process):
         raise StudyError(f"now: {holder} is on another machine; run this command there, or leave out `now`")
     if now:

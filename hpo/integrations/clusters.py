@@ -59,7 +59,8 @@ class Job:
         search = f"exec hpo search {shlex.join(self.arguments)} {joined}"
         if self.mirror is None:
             return search
-        copy = f"hpo resume {shlex.quote(self.mirror)} {joined}"
+        # The job's own study needs no question about its code, although another machine has made it.
+        copy = f"hpo resume {shlex.quote(self.mirror)} --trust {joined}"
         folder = shlex.quote(f"runs/{self.name}")
         # Exit code 2 usually means that the mirror has no copy of the study yet.
         copying = f'if [ ! -e {folder} ]; then code=0; {copy} || code=$?; [ "$code" -eq 2 ] || exit "$code"; fi'

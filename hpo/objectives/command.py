@@ -306,7 +306,8 @@ class _Stream:
         *lines, rest = (self._rest + self._newlines.decode(text, is_last)).split("\n")
         self._rest = rest[:LONGEST_LINE]
         lines += [self._rest] if is_last else []
-        self.last.extend(line.strip() for line in lines if line.strip())
+        # Python marks the place of an error by a line of carets, which would take the room of the error itself.
+        self.last.extend(line.strip() for line in lines if line.strip(" ~^\t\r"))
         return lines
 
 

@@ -178,7 +178,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
             by_seed = []
             for seed in range(config.study.seed, config.study.seed + SEEDS):
                 task = replace(payload, seed=seed).task(payload.config) | {"steps": list(STEPS), "over": over}
-                with isolated_state(seed):
+                with isolated_state(seed, payload.threads):
                     by_seed.append(_check_sizes(objective, objective.output_sizes(task)))
             for step in STEPS:
                 for layer in by_seed[0][step]:

@@ -108,7 +108,9 @@ def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | 
             )
     if form in ("config", "task"):
         reads = "trial.data, trial.train and trial.validation" if rows.has_rows else "trial.train and trial.validation"
-        raise ConfigError(f"data: has no effect on {name}({form}); write `def {name}(config, trial)`, and read {reads}")
+        raise ConfigError(
+            f"data: cannot be read by {name}({form}); write `def {name}(config, trial)`, which can read {reads}"
+        )
 
 
 def _is_importable(objective: Callable[..., Any], module: str) -> bool:

@@ -234,7 +234,7 @@ class ShiftingWindow:
     def window(self, dimension: Dimension, centres: Mapping[str, Value], share: float) -> Dimension:
         """Return a dimension narrowed to its window.
 
-        `share` is the length of the window, as a share of the dimension, if the settings give no length.
+        If the settings give no length, the window has the share `share` of the dimension.
         """
         settings = self.settings
         length = settings.windows.get(dimension.key, settings.window)

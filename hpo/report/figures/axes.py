@@ -76,15 +76,17 @@ def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
     """Return plotly's settings for a logarithmic axis over these values, with at most `most` powers of ten as ticks.
 
-    If the values span only a short range, 2 and 5 times each power of ten are ticks, too. The text of a tick is the
-    tick's value, such as `20`.
+    If the values span only a short range, 2 and 5 times each power of ten are ticks, too, or else the ends and the
+    middle of the range. The text of a tick is the tick's value, such as `20`.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = range(math.floor(low), math.ceil(high) + 1)
     every = math.ceil(len(decades) / most)
     factors = (1,) if high - low > 2.5 else (1, 2, 5)
     ticks = [float(f"{factor}e{decade}") for decade in decades[::every] for factor in factors]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+    if sum(min(values) <= tick <= max(values) for tick in ticks) < 2:
+        ticks = sorted({min(values), float(f"{10 ** ((low + high) / 2):.3g}"), max(values)})
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.3g}" for tick in ticks]}
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:

@@ -17,7 +17,8 @@ from hpo.trials.trial import loss_of
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = (
     "'B better by' below 0 means that A is better. Brackets are 95 % intervals. The interval of a difference has the "
-    "level of its test instead: it excludes 0 exactly if the difference is significant."
+    "level of its test instead: it excludes 0 exactly if the difference is significant. The tests are "
+    "corrected for the number of pairs, not for the number of budgets."
 )
 
 

@@ -179,7 +179,8 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
     if is_missing(expected):
         yield Paragraph(f"Missing: {expected['missing']}.")
         return
-    failed = " Failed trials do not count." * bool(report["counts"]["failed"])
+    counts = report["counts"]
+    failed = " Failed trials do not count." * (not is_missing(counts) and counts["failed"] > 0)
     yield Paragraph(
         f"The expected best score of a random search with n complete trials, ± the standard deviation over searches."
         f"{failed}"

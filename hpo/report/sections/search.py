@@ -246,8 +246,8 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     if retries := counts.get("retries"):
         notes.append(f"{format_count(retries, 'trial*')} retried a failed trial, outside of the budget")
     if counts["stopped"]:
-        saved = f"{counts['tasks_saved']} trainings saved"
-        notes.append(f"{counts['stopped']} stopped early: {saved}")
+        saved = f", which saved {format_count(counts['tasks_saved'], 'training*')}" if counts["tasks_saved"] else ""
+        notes.append(f"{format_count(counts['stopped'], 'trial*')} stopped early{saved}")
     if "imports" in report:
         notes.append(f"known from the start: {imported_text(report['imports'], require(report['imported']))}")
     yield Items(

@@ -78,7 +78,7 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dimension's entry in report.json, with its default and the scale of evenly spaced numbers."""
+    """Return a dimension's entry in report.json, with its default, and `linear` or `log` for evenly spaced values."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default

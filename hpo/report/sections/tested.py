@@ -98,7 +98,7 @@ class Overtuning(TypedDict):
 
     gap: Annotated[
         float | Missing,
-        Field(description="how much worse the winner's test score is than the score that chose it; above 0 = worse"),
+        Field(description="how much worse the winner's test score is than its score before the test; above 0 = worse"),
     ]
     default_on_test: OnTest | Missing
 

@@ -290,8 +290,10 @@ class StudyFolder:
                 f"or end that process"
             )
         if not self.exists:
-            # It is a comparison, or a process is creating the study.
-            return StudyError(f"study: {self} is being run by {holder}; wait for it, or end it there (Ctrl-C)")
+            return StudyError(
+                f"study: {self} is a comparison, or a study that is still starting, in {holder}; try again in some "
+                f"seconds, or end it there (Ctrl-C)"
+            )
         return StudyError(
             f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
             f"`hpo stop {name}`"

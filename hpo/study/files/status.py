@@ -238,7 +238,7 @@ def _clock(seconds: float) -> str:
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return the mean of each metric from the winner's section of a report; `metric` names a section's only score."""
+    """Return the mean of each metric from the winner's section of a report; `metric` is the name of a single score."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone

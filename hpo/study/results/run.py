@@ -177,7 +177,7 @@ class StudyRun:
         if number not in trials:
             last = max(trials, default=0)
             allowed = (
-                f"its trials are 0 to {last}" if last else "its only trial is 0" if trials else "it has no trial yet"
+                f"its trials are 0 to {last}" if last else "it has only trial 0" if trials else "it has no trial yet"
             )
             raise StudyError(f"trial: study '{name}' has no trial {number}; {allowed}")
         return trials[number]

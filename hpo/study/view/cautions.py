@@ -74,8 +74,8 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
     failed = sum(trial.state == "failed" and trial.number not in retried for trial in trials)
     if running and has_ended:
         yield f"the search has not ended: {running} {'trial is' if running == 1 else 'trials are'} not finished"
-    if trials and failed / len(trials) > _MANY_FAILURES:
-        yield f"{failed} of {len(trials)} trials failed: part of the space cannot be trained and was hardly searched"
+    if failed and failed / (ended := len(trials) - running) > _MANY_FAILURES:
+        yield f"{failed} of {ended} ended trials failed, so the search knows little about their part of the space"
     repeated = [(t.number, o.differs) for t in trials for _, o in sorted(t.outcomes.items()) if o.differs]
     if repeated:
         number, differs = repeated[0]

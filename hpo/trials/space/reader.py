@@ -296,7 +296,7 @@ def _refuse_rounded(where: str, value: Any) -> None:
 
 
 def _is_monotonic(values: Sequence[Value]) -> bool:
-    """Return whether numbers ascend or descend; return True if any value is not a number, such as a text."""
+    """Return False if all values are numbers, and these are neither ascending nor descending; otherwise True."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     return len(numbers) < len(values) or numbers in (sorted(numbers), sorted(numbers, reverse=True))
 

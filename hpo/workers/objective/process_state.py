@@ -121,22 +121,30 @@ class Isolation:
 
 
 @contextlib.contextmanager
-def isolated_state(seed: int) -> Iterator[None]:
-    """Seed the global random generators of Python, NumPy and torch. After the block, restore changed global settings.
+def isolated_state(seed: int, threads: int) -> Iterator[None]:
+    """Seed the random generators of Python, NumPy and torch, and set the number of threads of numerical libraries.
 
-    Changes from before the block are kept, such as changes by the import of the user's modules. Torch is seeded and
-    restored only if torch is already imported.
+    The last digits of a score depend on the number of threads, so it must be the same in all processes, such as those
+    of `hpo search` and `hpo reproduce`. After the block, restore changed global settings. Changes from before the block
+    are kept, such as changes by the import of the user's modules. Torch is set and restored only if it is imported.
     """
+    from threadpoolctl import threadpool_limits  # here: it takes a while to load
+
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
+    # Ray's workers begin with this variable; libraries that are loaded already do not read it again.
+    is_set = os.environ.get("OMP_NUM_THREADS") == str(threads)
     of_torch = [(getattr(torch, get), getattr(torch, put)) for get, put in _TORCH_SETTINGS if torch is not None]
     settings = [(get, put, get()) for get, put in (*_PYTHON_SETTINGS, *of_torch)]
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if torch is not None:
         torch.manual_seed(seed % 2**63)
+        torch.set_num_threads(threads)
+    os.environ["OMP_NUM_THREADS"] = str(threads)
     try:
-        yield
+        with contextlib.nullcontext() if is_set else threadpool_limits(threads):
+            yield
     finally:
         if os.environ != variables:
             for name in os.environ.keys() - variables.keys():

@@ -123,7 +123,7 @@ def steps_of(
             if own.id is not None:
                 yield "mlflow_run", own.id
             # Seed after the run is found, because MLflow draws random numbers too.
-            with isolated_state(payload.seed):
+            with isolated_state(payload.seed, payload.threads):
                 given = payload if own.id is None else replace(payload, mlflow_run_id=own.id)
                 yield from _trained(objective, given, values, units, reports, must_score)
     finally:

@@ -51,6 +51,8 @@ def test_the_job_of_kubernetes_is_one_of_kuberay(capsys, overrides):
     checked = subprocess.run(["bash", "-n", "-c", spec["entrypoint"]], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
     assert ("hpo resume" in spec["entrypoint"]) == bool(overrides)
+    # Only in this mode the entrypoint reaches Ray as it is, and not through a shell of KubeRay's.
+    assert spec["submissionMode"] == "HTTPMode"
 
 
 @pytest.mark.nightly

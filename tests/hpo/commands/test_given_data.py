@@ -188,7 +188,7 @@ DESCRIBES = hpo.objective(describe_data=lambda _: {"size": 3})(lambda config, tr
     ({"data": frame(), "stratify_by": "z"}, "stratify_by: must be one of x, y, text, given 'z'"),
     ({"data": 40, "stratify_by": "y"}, "if data is a number"),
     ({"folds": 5}, "no data to split; set folds=1, or give `data` from Python"),
-    ({"data": frame(), "objective": lambda config: 1.0}, "data: has no effect on objective(config)"),
+    ({"data": frame(), "objective": lambda config: 1.0}, "data: cannot be read by objective(config)"),
     ({"data": HELD, "objective": lambda config, trial: len(HELD)}, "uses the variable `HELD`"),
     ({"data": frame(), "objective": DESCRIBES}, "has a function describe_data"),
 ])  # fmt: skip

@@ -56,7 +56,7 @@ CLOSE = [trial(0, [0.90, 0.92]), trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])]
         (CLOSE, "1 other configuration is within one standard error (0.01) of the winner: trial 1"),
         ([trial(0, [0.4, 0.41], curve=RISING)], "longer training"),
         ([trial(0, [0.4, 0.41], curve=[*RISING, {"epoch": 5, "accuracy": 0.2}])], None),
-        ([trial(0, [0.9, 0.91]), *(trial(n, [None]) for n in range(1, 4))], "3 of 19 trials failed"),
+        ([trial(0, [0.9, 0.91]), *(trial(n, [None]) for n in range(1, 4))], "3 of 19 ended trials failed"),
         ([trial(0, [0.9, 0.91]), trial(50, [None])], None),
     ],
 )

@@ -157,7 +157,7 @@ def test_trainings_after_the_search_refuse_every_action(tmp_path):
         write_status(folder, Status(name="study", state="running", phase="after the search"))
         for refused in (study.stop, lambda: study.add(POINT), lambda: study.stop(3)):
             refuses(StudyError, "its last trainings are running", refused)
-        with pytest.raises(StudyError, match=rf"`hpo resume {folder} study.trials=9` .*, once process"):
+        with pytest.raises(StudyError, match=rf"wait for process .*, then run `hpo resume {folder} study.trials=9`"):
             request(folder, "raise", {"trials": 9})
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from hpo.errors import HpoError, Interruption, MachineError
 from hpo.workers.dispatch.local import LocalDispatcher
@@ -32,6 +33,7 @@ from tests.studies import refuses
 
 TASK = Payload("a:b", {}, "score").task({"lr": 0.5})
 SCALED = Objective("toys:x", print, describe_scales=lambda *_: {"odd": 1})
+NAME = "OMP_NUM_THREADS"
 LINK_OUT = "_dir/latest: must not be a link out of the folder, given a link to "
 
 
@@ -345,6 +347,22 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
     assert len(points) == reports
     inside = folder / "state" if kind == "resume_dir" else folder
     assert all(link.resolve().is_relative_to(folder) for link in inside.iterdir())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_training_has_the_threads_of_its_task_in_every_process(monkeypatch, threads):
+    """As on a worker that Ray has started with these threads, and in the process of a command."""
+
+    def train(task):
+        return [torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info()), int(os.environ[NAME])]
+
+    def counts(task):
+        return {"score": float(len({*train(task), threads}))}
+
+    before = torch.get_num_threads()
+    monkeypatch.delenv(NAME, raising=False)
+    assert outcome_of(run_task(payload(counts, threads=threads))).metrics == {"score": 1.0}
+    assert (torch.get_num_threads(), NAME in os.environ) == (before, False)
 
 
 def test_links_out_of_every_stored_folder_are_gone(tmp_path):
