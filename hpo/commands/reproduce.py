@@ -113,7 +113,7 @@ class Reproduction(Fields):
     def _lines(self) -> Iterator[str]:
         """Yield lines of text: the numbers of report.json that differ, the metrics not compared, and the conclusion."""
         if self.folds is not None and self.report_numbers:
-            yield "numbers of report.json are compared with the recorded values, because only some folds were trained"
+            yield "with chosen folds, the numbers of report.json are compared only with the recorded values"
         for figure in self.differing_numbers:
             is_trained = figure.given == figure.recorded and self.folds is None
             gives = "the trainings give" if is_trained else "the recorded values give"

@@ -385,8 +385,8 @@ class Study:
     def front(self) -> "pd.DataFrame":
         """The Pareto front: one row per trial that keeps the limits and that no other trial dominates.
 
-        The best trial in the leading metric is first. The winner is always in the table: if fresh seeds chose it,
-        another trial may dominate it in the search. With one metric the table has only the winner.
+        The best trial in the leading metric is first. The winner is always in the table, even if fresh seeds chose a
+        trial that another trial dominates in the search. With one metric the table has only the winner.
 
         Columns:
             number: the number of the trial.

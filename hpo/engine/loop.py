@@ -268,7 +268,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return how many reports a task makes before a user's stop ends the task; None = no stop ends the task."""
+        """Return the total number of reports at which a user's stop ends a task; None = no user stopped the trial."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:

@@ -104,7 +104,7 @@ class FirstFailures(Observer):
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial failed" if self._most == 1 else f"{len(self._errors)} trials all failed with the same error"
             raise StudyError(
-                f"search: stopped by study.stop_after_failures={self._most} (null = never): the first {first}: "
+                f"search: stopped by study.stop_after_failures={self._most} (null = never), because the first {first}: "
                 f"{self._errors[0]}. Fix the error, then start another study. Or, to use the rest of this study's "
                 f"budget, {_GO_ON}"
             )

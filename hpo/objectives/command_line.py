@@ -120,8 +120,8 @@ class CommandLine:
     def refuse_bad_output(self) -> None:
         """Raise ConfigError if `command.pattern`, `command.result` or `command.continues` is invalid.
 
-        Also raise ConfigError if `command.line` lacks a placeholder that these settings need, or has a placeholder
-        that needs `command.continues=true`.
+        Also raise it if `command.line` lacks the placeholder that `command.result` or `command.continues=true` needs.
+        Without `command.continues=true`, also refuse the placeholders `{task.amount}` and `{task.resume_dir}`.
         """
         read_patterns(self.config["command"].get("pattern"))
         given = self.config["command"].get("continues", False)

@@ -58,7 +58,7 @@ class TerminalProgress(Progress):
     """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Without a panel, the first trial and trainings after the search print a line after this many silent seconds."""
+    """Without a panel: seconds without output before a line shows progress in the first trial or after the search."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Muon(torch.optim.Muon):
                 part.grad = share
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all matrices from the gradients of their parameters."""
+        """Split each parameter's gradient among its matrices, then update the matrices."""
         self.share_gradients()
         return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
 

@@ -57,7 +57,7 @@ def test_a_kind_brings_its_networks_shape_its_metric_and_which_way_is_better(wor
 
 @pytest.mark.parametrize(("words", "says"), [
     ([], f"must be in separate keys; write {ALIGNED}\n"),
-    (["data.source_ending=.de"], f"aligned files need both file endings (as in {ALIGNED}), "),
+    (["data.source_ending=.de"], f"aligned files need both file endings (as in {ALIGNED}); "),
 ])  # fmt: skip
 def test_one_of_two_aligned_files_is_answered_with_what_to_type(capsys, words, says):
     typed = ("data=translation", "data.path=train", *words, "dispatch=local", "track=none")

@@ -99,8 +99,8 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    A reference to an environment variable stays unresolved if the variable is set. For `search`, the tree also has
-    `study.references`: the texts of all references in the objective's own tree, by key.
+    References to environment variables that are set stay unresolved, because studies store only the variables' names.
+    For `search`, the tree also has `study.references`: the texts of all references in the objective's own tree, by key.
 
     Args:
         name: the primary configuration, `search` or `train`.

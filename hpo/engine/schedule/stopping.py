@@ -124,7 +124,7 @@ class Race:
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield one list per limit: for each of the trial's first `tasks` tasks, how far the value is beyond the bound.
+        """Yield one list per limit: how far the value is beyond the bound in each task that the race compares.
 
         A negative number means that the value is within the bound. Skip a limit if any of these tasks lacks the value.
         """

@@ -57,8 +57,8 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     styled(figure, 460, margin={"t": 30, "r": 30, "b": 40, "l": 60}, hovermode="closest", showlegend=False)
     return Drawn(
         figure,
-        f"Each line is a trial ({subject.scored_text}). Fuller blue is better{f' in {subject.metric}' * bool(others)}; "
-        f"orange is the {subject.called}."
+        f"Each line is a trial ({subject.scored_text}). "
+        f"A stronger blue is better{f' in {subject.metric}' * bool(others)}; orange is the {subject.called}."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)
         + clipped

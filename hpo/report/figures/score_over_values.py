@@ -92,7 +92,7 @@ def draw_contours(subject: Subject) -> Drawn | Missing:
     return Drawn(
         figure,
         f"The best {subject.metric_label} at each pair of values ({subject.scored_text}), interpolated between trials. "
-        f"A dot is a trial, the star is the {subject.called}, fuller blue is better.{snapped}"
+        f"A dot is a trial, the star is the {subject.called}, a stronger blue is better.{snapped}"
         f"{subject.few_trials_note}{sampled(drawn, subject.scored)}{clipped}",
     )
 

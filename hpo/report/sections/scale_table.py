@@ -195,7 +195,10 @@ def table_text(table: ScaleTable, metric: str) -> str:
     elif cost is None and (missing := _num_without_smallest(table)):
         text = f"{text}; the smallest scale's best value failed, or was not tried, at {missing} of the other scales"
     elif cost:
-        text = f"{text}; the smallest scale's best value is at most {cost:.3g} worse in {metric} at the other scales"
+        text += (
+            f"; with the smallest scale's best {key}, other scales are at most {cost:.3g} worse in {metric} than with "
+            f"their own"
+        )
         text += _noise_text(cost, table["cost_error"])
     return text
 

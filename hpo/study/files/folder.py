@@ -341,7 +341,7 @@ def listed_in(folder: Path) -> Iterator[Path]:
     """Yield the folders that a list of studies shows: studies, starting studies, imports and unreadable folders.
 
     Raises:
-        StudyError: `folder` is missing or cannot be read. A missing folder runs/ is no error.
+        StudyError: `folder` cannot be read, or it is missing and is not runs/.
     """
     try:
         # Skip hidden folders, which are being copied or removed.

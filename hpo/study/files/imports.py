@@ -305,7 +305,10 @@ def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[
 
 
 def _origin(path: Path) -> Mapping[str, Any]:
-    """Return the section `study` of config.yaml next to a table, otherwise import.json; {} if both are missing."""
+    """Return the section `study` of a table's config.yaml.
+
+    Without config.yaml, return the content of import.json; without both files, return {}.
+    """
     config_path, import_path = path.with_name("config.yaml"), path.with_name("import.json")
     for source, read in ((config_path, read_yaml), (import_path, read_json)):
         if source.exists():

@@ -89,7 +89,7 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
 
 
 def _are_rules(value: Any, keys: Collection[str]) -> bool:
-    """Return whether the value of the key `require` holds rules; otherwise, `require` is the name of a dimension.
+    """Return True if the value of the key `require` holds rules, and False if it describes dimensions.
 
     A text is a rule. An empty list holds rules. Any other list holds rules if it has only texts, and at least one text
     contains `<`, `>`, `=`, `%` or a key. A number, true/false or null also counts as a rule, so that the user gets the
@@ -103,7 +103,7 @@ def _are_rules(value: Any, keys: Collection[str]) -> bool:
 
 
 def _are_points(value: Any, keys: Collection[str]) -> bool:
-    """Return whether the value of the key `first` holds points; otherwise, `first` is the name of a dimension.
+    """Return True if the value of the key `first` holds points, and False if it describes dimensions.
 
     A point is the text `default` or a mapping of searched keys to values. The value can be a point or a list of points.
     Two kinds of invalid values also count as points, so that the user gets an error message about points:

@@ -319,7 +319,7 @@ class Objective:
 
     @contextmanager
     def _fields_of(self, function: str, kind: type) -> Iterator[None]:
-        """Convert errors in the block to DataError. The block creates a `kind` from the result of `function`."""
+        """Raise DataError if the block cannot create an instance of `kind` from the result of `function`."""
         try:
             yield
         except (TypeError, ValueError, AttributeError) as error:

@@ -236,9 +236,9 @@ def _variables(uri: str, experiment: str, run_id: str, given: OwnLines) -> dict[
 
 
 def _in_scratch(given: OwnLines, stack: contextlib.ExitStack) -> dict[str, str]:
-    """Create a run in a temporary store instead of the study's, and return the environment variables that name it.
+    """Create a run in a temporary store, and return the environment variables that name this run.
 
-    Otherwise MLflow would create the run, and draw its name from the training's random generator.
+    Without this run, MLflow would create one, and draw its name from the training's random generator.
     """
     from mlflow import MlflowClient
 

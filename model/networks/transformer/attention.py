@@ -104,7 +104,8 @@ class MultiHeadAttention(nn.Module):
         """Return the cross-attention of `x` to another sequence, in the shape of `x`.
 
         Args:
-            x: (batch, time, d_model); or (batch * rows, time, d_model), with consecutive rows for each source sequence.
+            x: (batch * n, time, d_model): n target sequences for each source sequence, such as the beams of a search.
+                Sequences with the same source are consecutive.
             memory: the keys and values of the other sequence.
             mask: as in `forward`.
             packing: as in `forward`.

@@ -55,7 +55,7 @@ def test_how_many_must_fail_is_a_setting_which_may_change_and_a_replay_repeats_t
     def states_with(most):
         return states(fails_at_first, trials=8, name="few", settings={"study.stop_after_failures": most})
 
-    refuses(r"stop_after_failures=2 \(null = never\): the first 2 trials all failed", states_with, 2)
+    refuses(r"stop_after_failures=2 \(null = never\), because the first 2 trials all failed", states_with, 2)
     assert states_with(6) == states_with(None) == ["failed"] * 5 + ["complete"] * 3
     assert hpo.replay("few", "dispatch=local", "track=none", progress=False).empty
     # A published study without the setting has the default of a new one.
