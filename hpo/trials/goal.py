@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from hpo.config.directions import known_direction
 from hpo.config.goals import SCALE, bounds_of
 from hpo.config.sections import StudySection
 from hpo.trials.places import Point, place_of
@@ -125,7 +126,7 @@ def _goal(study: StudySection, limited: Mapping[str, float | dict[str, float]] |
     limits = [
         Limit(name, bound, is_least)
         for name, bounds in (limited or {}).items()
-        for bound, is_least in bounds_of(bounds, metrics.get(name))
+        for bound, is_least in bounds_of(bounds, metrics.get(name) or known_direction(name))
     ]
     return Goal(metrics, tuple(limits), len(study.scales or ()), study.score, tuple(measured))
 

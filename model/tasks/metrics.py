@@ -62,16 +62,18 @@ def label_sums(
     both = zeros.index_put((example, target), ones, accumulate=True)
     counts = both.sum(dim=1)
     both.index_put_((example, predicted), ones, accumulate=True)
+    # Every resample must be a mean over the same classes, also if it lacks a rare class.
+    counted = both.sum(dim=0) > 0
     return {
         "accuracy": ByExample(torch.stack([hits.sum(dim=1), counts], dim=1).numpy()),
-        "macro_f1": ByExample(torch.cat([hits, both], dim=1).numpy(), _macro_f1_of_sums),
+        "macro_f1": ByExample(torch.cat([hits[:, counted], both[:, counted]], dim=1).numpy(), _macro_f1_of_sums),
     }
 
 
 def _macro_f1_of_sums(sums: Rows) -> Rows:
     hits, both = np.split(sums, 2, axis=-1)
     f1 = np.divide(2 * hits, both, out=np.zeros_like(hits), where=both > 0)
-    return np.asarray(f1.sum(axis=-1) / (both > 0).sum(axis=-1))
+    return np.asarray(f1.mean(axis=-1))
 
 
 def accuracy(predicted: Tensor, target: Tensor) -> float:

@@ -15,7 +15,7 @@ from model.config.whole import parse
 from model.data.batches import Ragged
 from model.data.tokens.vocabulary import UNKNOWN
 from model.tasks.language_modelling import LanguageModelling
-from model.tasks.metrics import accuracy, macro_f1
+from model.tasks.metrics import MeasuredLabels, accuracy, label_sums, macro_f1
 from model.tasks.sequence_metrics import exact_match, token_error_rate
 from model.tasks.sequence_to_sequence import MeasuredPairs, Pairs, SequenceToSequence
 from tests.model.conftest import compose, of, small
@@ -28,6 +28,14 @@ def test_accuracy_and_macro_f1_are_scikit_learns(pairs):
     assert accuracy(*ours) == pytest.approx(accuracy_score(target, predicted))
     expected = f1_score(target, predicted, average="macro", zero_division=0)
     assert macro_f1(*ours, num_classes=5) == pytest.approx(expected)
+
+
+def test_a_sample_without_a_rare_class_is_a_mean_over_the_same_classes():
+    """A model that predicts the frequent class only is not perfect in a sample that has only this class."""
+    measured = [MeasuredLabels(torch.zeros(20, dtype=torch.long), torch.tensor([0] * 19 + [1]), 0.0, 20)]
+    sums, score = label_sums(measured, torch.arange(20), 20, num_classes=3)["macro_f1"]
+    assert score(sums.sum(axis=0)) == pytest.approx(macro_f1(measured[0].predicted, measured[0].target, 3))
+    assert score(sums[:10].sum(axis=0)) == 0.5
 
 
 def test_a_label_that_the_model_does_not_know_counts_as_wrong():

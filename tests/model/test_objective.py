@@ -159,7 +159,8 @@ def test_sums_by_example_give_each_metric_of_all_test_examples_and_of_one_alone(
             continue  # why the metric is not known by example
         score = found["score_of_sums"].get(name, lambda sums: sums[:, 0] / sums[:, 1])
         assert score(rows.sum(axis=0, keepdims=True))[0] == pytest.approx(found[name])
-        for number in range(0, 12, 5):
+        # One example alone has fewer classes than all, and macro F1 is a mean over the classes of all.
+        for number in range(0, 12, 5) if name != "macro_f1" else ():
             assert score(rows[[number]])[0] == pytest.approx(scored(config, task, [number])[name])
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpo.trials.fronts import as_one_loss, best_first, contributions, front_numbers, hypervolume, scale_of
-from hpo.trials.goal import Goal, Limit, finished
+from hpo.trials.goal import Goal, Limit, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.ranking import front, leaders
 from hpo.trials.reported_values import LARGEST, result
 from hpo.trials.trial import Outcome, Trial
-from tests.studies import refuses
+from tests.studies import config_from_dict, refuses, toy_config
 
 TWO = Goal({"quality": "maximize", "size": "minimize"})
 # Few different numbers, so that many are equal.
@@ -159,6 +159,14 @@ def test_a_limit_is_the_most_or_the_least_and_its_excess_a_share_of_it():
     assert (Limit("balance", 0.0).excess(2.0), Limit("b", 1e-310).excess(1.0)) == (2.0, pytest.approx(LARGEST))
     done = finished(Trial(0, 0, {}), {0: Outcome({"quality": 0.25, "size": 300.0})}, Goal(TWO.metrics, (most, least)))
     assert (done.losses, done.excess, done.keeps_limits) == ((-0.25, 300.0), 1.0, False)
+
+
+def test_a_single_number_is_the_least_of_a_metric_that_is_maximized_or_known_to_be_better_if_higher():
+    limited = {"quality": 0.5, "val_accuracy": 0.7, "latency": 5, "balance": {"min": 1, "max": 2}}
+    config = toy_config()
+    config["study"] |= {"metric": "quality", "limits": limited}
+    texts = ["quality >= 0.5", "val_accuracy >= 0.7", "latency <= 5", "balance >= 1", "balance <= 2"]
+    assert [str(limit) for limit in goal_of(config_from_dict(config).study).limits] == texts
 
 
 def test_metrics_are_means_over_the_folds_and_a_tuple_has_them_in_their_order():
