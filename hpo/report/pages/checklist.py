@@ -79,8 +79,10 @@ def _runtime(report: ReportJson) -> str:
 
 
 def _parameters(report: ReportJson) -> str:
-    sizes, winner = require(report["num_parameters"]), report["winner"]
-    best = "" if is_missing(winner) else f"winner {winner['num_parameters']:,}; "
+    sizes, winner, test = require(report["num_parameters"]), report["winner"], report["test"]
+    best = "" if is_missing(winner) else f"winner {winner['num_parameters']:,} (its largest training); "
+    if not is_missing(test) and (tested := test["metrics"].get("parameters")) is not None:
+        best = f"tested model {tested:,.0f}; {best}"
     return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from hpo.formatting import format_value
 from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
@@ -37,6 +38,7 @@ def cautions(
     if (winner := subject.winner) is not None:
         reasons += [
             *_partial_training(winner, full_amount, report),
+            *_tested_beyond_limits(subject, report),
             *boundary_cautions(search, winner),
             # With several metrics the front shows the trials within the noise.
             *(noise_cautions(search, winner) if len(subject.goal.metrics) == 1 else _overlaps(report)),
@@ -51,6 +53,17 @@ def _partial_training(winner: Trial, full_amount: int | None, report: ReportJson
             f"the winner was trained to only {winner.amount} of {full_amount}; its score after a full training is not "
             f"known. To train it further: `hpo extend {report['study']['name']} --best 3`"
         )
+
+
+def _tested_beyond_limits(subject: Subject, report: ReportJson) -> Iterator[str]:
+    """Yield a caution for each limit that the tested model exceeds, such as a model of a larger vocabulary."""
+    metrics = {} if is_missing(report["test"]) else report["test"]["metrics"]
+    for limit in subject.goal.limits:
+        if (value := metrics.get(limit.metric)) is not None and limit.excess(value) > 0:
+            yield (
+                f"{limit.metric} of the tested model is {format_value(value)}, beyond the limit {limit}, which the "
+                f"winner keeps as the mean over its trainings"
+            )
 
 
 def _overlaps(report: ReportJson) -> Iterator[str]:

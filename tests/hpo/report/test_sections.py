@@ -11,7 +11,7 @@ from hpo.report.sections.cost import EnvironmentPart, describe_environment
 from hpo.report.sections.space import describe_space
 from hpo.report.sections.winner import against_default
 from hpo.study.view.cautions import at_the_end
-from hpo.trials.goal import Goal, finished
+from hpo.trials.goal import Goal, Limit, finished
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Trial
 from tests.hpo.commands.searched import found
@@ -65,6 +65,18 @@ def test_what_the_winner_and_the_other_trials_give_reason_to_doubt(first, words)
     assert (len(lines), words or "") == (int(words is not None), words if words and words in lines[0] else "")
 
 
+@pytest.mark.parametrize(("bound", "number"), [(100.0, 1), (200.0, 0)])
+def test_a_tested_model_beyond_a_limit_is_said(bound, number):
+    """The model that is trained after the search has all data, and so perhaps a larger vocabulary."""
+    trials = many(trial(0, [0.90, 0.91]))
+    limited = replace(GOAL, limits=(Limit("size", bound),))
+    reasons = cautions(
+        replace(subject(trials, space=SPACE), goal=limited, winner=trials[0]),
+        CLEAN | {"winner": {"number": 0, "score": 0.7}, "test": TESTED},
+    )
+    assert sum("size of the tested model is 150, beyond the limit size <= 100" in line for line in reasons) == number
+
+
 def test_few_trials_and_a_search_that_has_not_ended_are_said():
     assert "few trials: 2 for 3" in said([trial(0, [0.9]), trial(1, [0.1])])[0]
     lines = said([*many(), Trial(50, 0, MIDDLE), Trial(51, 0, MIDDLE)])
@@ -110,7 +122,7 @@ def labelled(most):
     return split(parts={name: {"labels": counts} for name, counts in labels.items()})
 
 
-TESTED = {"evaluations_of_these_data": 1, "trial": 0}
+TESTED = {"evaluations_of_these_data": 1, "trial": 0, "metrics": {"size": 150.0}}
 CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]}]
 
 
