@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word, list_of
+from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word, list_of, refuse_without_effect
 from hpo.config.secrets import hide_in_argument
 from hpo.errors import ConfigError
 
@@ -188,6 +188,9 @@ def cluster(
             f"dispatch: must be ray, given {study.dispatch.name}; leave this setting out, because a job starts its own "
             f"Ray cluster"
         )
+    own = {"slurm": ("--time", "--partition"), "kubernetes": ("--image",), "local": ("--hosts",)}
+    given = {"--time": time, "--partition": partition, "--image": image, "--hosts": hosts}
+    refuse_without_effect({name: value for name, value in given.items() if name not in own[kind]}, f"with {kind}")
     options = [("--config", config), ("--config-dir", config_dir)]
     words = [word for option, path in options if path for word in (option, path)]
     environment = os.environ.get("VIRTUAL_ENV")

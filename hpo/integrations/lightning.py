@@ -54,7 +54,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
         data: arguments of `Trainer.fit`: `train_dataloaders` and `val_dataloaders`, or `datamodule`.
 
     Returns:
-        The metrics that the model logs, by name.
+        The metrics that the model logs, by name, and the number of trained `parameters`.
 
     Raises:
         ValueError: the trainer would end before `strategy.max_amount`.
@@ -77,11 +77,12 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
         best = next((saver for saver in savers if saver.monitor and saver.best_model_path), None)
         if trial.checkpoint_dir is not None:
             _save_model(trainer, best, trial.checkpoint_dir)
+    parameters = {"parameters": float(sum(weight.numel() for weight in model.parameters() if weight.requires_grad))}
     if best is None:
-        return callback.curve[-1]
+        return parameters | callback.curve[-1]
     # Like ModelCheckpoint, return the first of equal epochs.
     chosen = [point for point in callback.curve if point.get(best.monitor) == float(best.best_model_score)]
-    return (chosen or callback.curve[-1:])[0]
+    return parameters | (chosen or callback.curve[-1:])[0]
 
 
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:

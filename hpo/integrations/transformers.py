@@ -70,7 +70,7 @@ def train(
 
     Returns:
         The metrics without the prefix `eval_`: loss, runtime, the metrics of `compute_metrics`, and the values of
-        `compute_objective`. Empty if the training has no evaluation.
+        `compute_objective`; also the number of trained `parameters`. Empty if the training has no evaluation.
 
     Raises:
         ValueError: the training would end before `strategy.max_amount`, or the values of `compute_objective` do not fit
@@ -104,7 +104,8 @@ def train(
     evaluations = _evaluations(trainer.state)
     best = trainer.state.best_global_step if trainer.args.load_best_model_at_end else None
     chosen = [metrics for step, metrics in evaluations if step == best] or [metrics for _, metrics in evaluations]
-    return chosen[-1] if chosen else {}
+    parameters = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
+    return {"parameters": parameters, **chosen[-1]} if chosen else {}
 
 
 @contextmanager

@@ -32,10 +32,12 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
         # The study's error says what to do.
         return
     elif view.fault is not None:
-        # A study without a readable configuration cannot be resumed.
+        # A study without a readable configuration cannot be resumed. Only a record in the study's folder has a backup.
         with suppress(HpoError):
-            folder.config()
-            yield NextStep(f"hpo resume {name}", "restores a damaged record from its backup, if the backup is intact")
+            if folder.config().study.storage is None:
+                yield NextStep(
+                    f"hpo resume {name}", "restores a damaged record from its backup, if the backup is intact"
+                )
     else:
         yield from _idle_steps(view, run, folder)
 

@@ -318,6 +318,11 @@ def refuse_unusable(url: str, values: Mapping[str, str] = {}) -> None:
     try:
         parsed = make_url(url)
         parsed.get_dialect().import_dbapi()
+    except ModuleNotFoundError as error:
+        raise StudyError(
+            f"study.storage: {redacted} needs the package '{error.name}', which is not installed; install it, or name "
+            f"an installed driver, such as postgresql+psycopg2://"
+        ) from error
     except (ArgumentError, ImportError, ValueError) as error:
         raise StudyError(
             f"study.storage: {redacted} cannot be used: {hide_secrets(first_line(error), values)}; give null, or the "

@@ -89,6 +89,7 @@ def test_what_is_not_given_is_a_placeholder_that_the_script_refuses(capsys):
     (["slurm", "+my.api_key=sk-1234"], ("+my.api_key=***: must not hold a secret", "set NAME on the cluster")),
     (["slurm", "--memory", "64"], ("--memory", "64G")), (["slurm", "--time", "4"], ("--time", "04:00:00")),
     (["slurm", "--partition", "a b"], ("--partition", "one word")),
+    (["kubernetes", "--time", "01:00:00"], ("--time: has no effect with kubernetes",)),
     (["slurm", "--nodes", "0"], ("--nodes", "1 or more", "given '0'")),
     (["slurm", "model.num_layer=3"], ("model.num_layer", "did you mean")),
     (["condor"], ("condor", "choose from")),
@@ -116,8 +117,8 @@ while true; do
 done
 """
 SRUN = f"""#!/bin/bash
-[ "$1 $2" = "--kill-on-bad-exit=1 --wait=30" ] || exit 2
-shift 2
+[ "$1 $2 $3" = "--cpus-per-task=1 --kill-on-bad-exit=1 --wait=30" ] || exit 2
+shift 3
 PYTHONPATH="$STAND_INS:$PYTHONPATH" {" ".join(UNSHARE)} "$@" & other=$!
 "$@"
 code=$?
