@@ -51,13 +51,14 @@ def _translation(data: Any) -> dict[str, tuple[str, tuple[str, ...]]]:
     """
     target = ("data.target_tokens", *(() if data.target_tokens else ("data.tokens",)))
     vocabulary = ("data.shared_vocabulary", "data.lowercase", "data.min_count", "data.max_size", "data.max_length")
-    of_references = ("tokens of the references", (*target, "data.lowercase"))
+    settings = (*target, "data.lowercase")
+    of_references, of_texts = ("tokens of the references", settings), ("n-grams of the decoded references", settings)
     return {
         "loss": ("target tokens", (*target, *vocabulary)),
         "exact_match": of_references,
         "token_error_rate": of_references,
-        "bleu": of_references,
-        "chrf": of_references,
+        "bleu": of_texts,
+        "chrf": of_texts,
     }
 
 

@@ -4,6 +4,7 @@ Field 3 names the data, and field 4 describes the data's preparation. Fields 5 a
 Field 8 defines the metric.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast
 
@@ -121,7 +122,7 @@ def describe_metric(study: PreparedStudy, method: MethodPart) -> MetricPart:
     definition = method["metrics"].get(config.metric)
     unit = Units.of(study.described.method, study.config.objective)[config.metric]
     if definition and unit.depends_on:
-        settings = ", ".join(f"{key}={value}" for key, value in unit.depends_on.items())
+        settings = ", ".join(f"{key}={json.dumps(value)}" for key, value in unit.depends_on.items())
         definition += f"; unit: {unit.unit}, with {settings}"
     reason = f"{study.objective.owner}.describe_method defines no metric '{config.metric}'"
     over = [format_count(study.num_folds, "fold*"), f"{format_count(config.repeats, 'seed*')} each"]
