@@ -120,6 +120,26 @@ def test_sentences_are_divided_by_blank_lines_and_comments_left_out(tmp_path):
     assert (described["size"], described["labels"], len(set(described["digests"]))) == (60, None, 2)
 
 
+@pytest.mark.parametrize(("header", "name"), [("form\tupos\txpos\n", "form upos"), ("# Word\tTag\n\n", "# Word Tag")])
+def test_a_first_line_of_column_names_is_no_word(tmp_path, header, name):
+    sentences = "form\tNOUN\tx\n\nthe\tDET\tx\n\n"
+    extra = f"a\t{name.split()[-1]}\n"
+    texts = (sentences, header + sentences, header + sentences + extra)
+    plain, headed, kept = (describe(write(tmp_path / "a.tsv", text), "tagging") for text in texts)
+    assert (headed["digests"], plain["notes"], kept["notes"]) == (plain["digests"], (), ())
+    assert headed["notes"] == (f"data.path: the first line ({name!r}) is read as a header",)
+
+
+def test_a_file_of_one_sentence_is_refused(tmp_path):
+    lines = "the\tDET\ndog\tNOUN\n"
+    path = write(tmp_path / "a.tsv", lines)
+    says = r"a.tsv: has only one sentence, of 2 words; separate sentences by empty lines"
+    refuses(DataError, says, describe, path, "tagging")
+    splits = {"train": str(write(tmp_path / "b.tsv", "a\tDET\n\nb\tNOUN\n")), "test": str(path)}
+    assert objective.describe_data(compose("tagging", **of("data", splits)))["size"] == 3
+    refuses(DataError, says, objective.describe_data, compose("tagging", **of("data", splits | {"max_length": 1})))
+
+
 def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
     path = write(tmp_path / "a.txt", "the cats sat on the mat\n" * 60)
     described = describe(path, "language_modelling", context=8, test_fraction=0.2)

@@ -176,7 +176,7 @@ DATA = {
     "all texts cut": texts(GOOD, "data.max_length", "every text", "at least 2 tokens", options=["data.max_length=1"]),
     "an empty aligned line": (ALIGNED, "p.de:2", "empty", {"p.de": "a\n\n", "p.en": "a\nb\n"}),
     "an empty tag": (TAGS, "t.tsv:1", "the tag is empty", {"t.tsv": "a\t\n"}),
-    "one tag only": (TAGS, "every tag is 'N'", {"t.tsv": "a\tN\nb\tN\n"}),
+    "one tag only": (TAGS, "every tag is 'N'", {"t.tsv": "a\tN\n\nb\tN\n"}),
     "one example of a class": texts("text,label\nhello,a\nworld,b\n", "cannot be split by class"),
     "no known ending": texts(GOOD, "data.format", name="data.dat"),
     "a text that is nothing": texts('{"text": null, "label": "x"}\n', "data.jsonl:1", "null", name="data.jsonl"),
