@@ -188,7 +188,7 @@ DATA = {
     "no such column": texts("x,y\n1,a\n", "data.csv:1", "'words'", "'x', 'y'", options=["data.text_column=words"]),
     "no known column": texts("body,id,label\nhello,1,a\n", "data.csv:1", "known name for the text", "'body'"),
     "an open quote": texts('text,label\nhello,a\n"world,b\n', "data.csv:3", "not valid CSV"),
-    "another delimiter": texts(GOOD.replace(",", "|"), "data.csv:1", "1 columns"),
+    "another delimiter": texts(GOOD.replace(",", "|"), "data.csv:1", "1 column, 'text|label'"),
     "Latin-1 in the data": texts("text,label\nfine,a\ncafé,b\n".encode("latin-1"), "data.csv:3", "0xe9", "UTF-8"),
     "one class only": texts("text,label\nhello,a\nworld,a\n", "every label is 'a'", "two classes"),
     "a line that is no JSON": texts('{"text": "a", "label": "x"}\n{\n', "data.jsonl:2", "not JSON", name="data.jsonl"),
