@@ -146,6 +146,13 @@ def test_a_file_of_one_sentence_is_refused(tmp_path):
     refuses(DataError, says, objective.describe_data, compose("tagging", **of("data", splits | {"max_length": 1})))
 
 
+def test_a_column_may_be_inside_an_object(tmp_path):
+    row = '{"data": {"text": "one"}, "gold": {"by": {"me": "%s"}}}\n'
+    path, columns = write(tmp_path / "a.jsonl", row % "x" + row % "y"), {"label_column": "gold.by.me"}
+    assert describe(path, text_column="data.text", **columns)["labels"] == ["x", "y"]
+    refuses(DataError, r"a.jsonl:1: .*the columns are 'data.text', 'gold.by.me'", describe, path, **columns)
+
+
 def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
     path = write(tmp_path / "a.txt", "the cats sat on the mat\n" * 60)
     described = describe(path, "language_modelling", context=8, test_fraction=0.2)

@@ -155,9 +155,20 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
                 f'{path}:{line}: is a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": '
                 f"...}}"
             )
+        row = _flatten(row)
         where = f"{path}:{line}"
         chosen = {role: find_column(where, role, list(row), columns) for role in columns.wanted}
         yield {role: as_text(row[name], where, name, role) for role, name in chosen.items()}
+
+
+def _flatten(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a JSON object; a column `inner` inside an object `outer` has the name `outer.inner`."""
+    while any(isinstance(value, dict) for value in row.values()):
+        flat: dict[str, Any] = {}
+        for name, value in row.items():
+            flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        row = flat
+    return row
 
 
 def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
