@@ -38,6 +38,8 @@ def write(path, content):
         ("a.csv", '"one, two",x\nthree,y\n'),
         ("a.csv", "text;label\none, two;x\nthree;y\n"),
         ("a.csv", '"one, two";x\nthree;y\n'),
+        ("a.csv", "one, two;x\nthree;y\n"),
+        ("a.csv", "text\tlabel\none, two\tx\nthree\ty\n"),
         ("a.csv", '\ufefftext,label\r\n"one, two",x\r\nthree,y\r\n'),
         ("a.csv.gz", 'id,label,sentence\n1,x,"one, two"\n2,y,three\n'),
         ("a.tsv", "one, two\tx\nthree\ty\n"),
@@ -70,6 +72,10 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     ("a.csv", "text,text,label\na,b,c\n", r"a.csv:1: two columns are called 'text'"),
     ("a.csv", ",\n,\n", r"a.csv: every field is empty"),
     ("a.csv", " \n", r"a.csv: the file is empty"),
+    ("a.csv", "a, b;c\nd;e\nf;g;h\n", r"a.csv:3: has 3 fields; must have 2"),
+    ("a.csv", "text|label\none|x\n", r"a.csv:1: has 1 column, 'text\|label'; .* by commas, semicolons or tabs"),
+    ("a.tsv", "\none,x\n", r"a.tsv:2: has no tab, but commas; if commas .* set data\.format=csv"),
+    ("a.tsv", "one\n", r"a.tsv:1: has 1 column, 'one'; separate the columns by tabs"),
     ("a.dat", "one,x\n", r"a.dat: the name has no ending of a known format"),
     ("a.jsonl", "[1]\n", r"a.jsonl:1: is a JSON list"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
@@ -118,6 +124,33 @@ def test_sentences_are_divided_by_blank_lines_and_comments_left_out(tmp_path):
     sentences = "# a comment\nThe\tDET\tx\ndog\tNOUN\tx\n\n\nA\tDET\tx\ncat\tNOUN\tx\n\n" * 30
     described = describe(write(tmp_path / "a.tsv", sentences), "tagging")
     assert (described["size"], described["labels"], len(set(described["digests"]))) == (60, None, 2)
+
+
+@pytest.mark.parametrize(("header", "name"), [("form\tupos\txpos\n", "form upos"), ("# Word\tTag\n\n", "# Word Tag")])
+def test_a_first_line_of_column_names_is_no_word(tmp_path, header, name):
+    sentences = "form\tNOUN\tx\n\nthe\tDET\tx\n\n"
+    extra = f"a\t{name.split()[-1]}\n"
+    texts = (sentences, header + sentences, header + sentences + extra)
+    plain, headed, kept = (describe(write(tmp_path / "a.tsv", text), "tagging") for text in texts)
+    assert (headed["digests"], plain["notes"], kept["notes"]) == (plain["digests"], (), ())
+    assert headed["notes"] == (f"data.path: the first line ({name!r}) is read as a header",)
+
+
+def test_a_file_of_one_sentence_is_refused(tmp_path):
+    lines = "the\tDET\ndog\tNOUN\n"
+    path = write(tmp_path / "a.tsv", lines)
+    says = r"a.tsv: has only one sentence, of 2 words; separate sentences by empty lines"
+    refuses(DataError, says, describe, path, "tagging")
+    splits = {"train": str(write(tmp_path / "b.tsv", "a\tDET\n\nb\tNOUN\n")), "test": str(path)}
+    assert objective.describe_data(compose("tagging", **of("data", splits)))["size"] == 3
+    refuses(DataError, says, objective.describe_data, compose("tagging", **of("data", splits | {"max_length": 1})))
+
+
+def test_a_column_may_be_inside_an_object(tmp_path):
+    row = '{"data": {"text": "one"}, "gold": {"by": {"me": "%s"}}}\n'
+    path, columns = write(tmp_path / "a.jsonl", row % "x" + row % "y"), {"label_column": "gold.by.me"}
+    assert describe(path, text_column="data.text", **columns)["labels"] == ["x", "y"]
+    refuses(DataError, r"a.jsonl:1: .*the columns are 'data.text', 'gold.by.me'", describe, path, **columns)
 
 
 def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):

@@ -16,7 +16,7 @@ DEFAULT_FOLDS = 3
 
 Kind = Literal["predefined", "random", "cross_validation"]
 
-_LONGEST_REASON = 300  # how many characters of an error of scikit-learn to show, at most
+_SHOWN = 40  # how many characters of a label to show, at most
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def _held_out(
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
-            f"data: must have more than {count} examples to hold out {count}, given {len(indices)}; give more "
-            f"examples, or lower split.test_fraction or split.validation_fraction"
+            f"data: must have more than {count} example{'s' * (count != 1)} to hold out {count}, given {len(indices)}; "
+            f"give more examples, or lower split.test_fraction or split.validation_fraction"
         )
     seed = settings.seed + seed_shift
     if examples.groups is not None:
@@ -134,12 +134,25 @@ def _held_out(
                 np.arange(len(indices)), test_size=count, random_state=seed, stratify=labels
             )
         except ValueError as error:
-            # The error may list every class.
-            reason = str(error) if len(str(error)) < _LONGEST_REASON else f"{str(error)[:_LONGEST_REASON]}..."
-            raise DataError(
-                f"data: cannot be split by class: {reason} Give more examples, or set split.stratify=false"
-            ) from error
+            raise DataError(_reason_against_strata(Counter(map(str, labels or ())), count)) from error
     return _sorted_at(indices, rest), _sorted_at(indices, held_out)
+
+
+def _reason_against_strata(counts: Mapping[str, int], held_out: int) -> str:
+    """Return the message for labels that cannot be stratified; `counts` has the number of examples by label."""
+    once = [label for label, count in counts.items() if count == 1]
+    if once:
+        return (
+            f"data: cannot be split by class, because labels occur only once ({len(once)} of {len(counts)}, such as "
+            f"{once[0][:_SHOWN]!r}); if these are texts, check data.label_column; otherwise give more examples, or set "
+            "split.stratify=false"
+        )
+    size = min(held_out, sum(counts.values()) - held_out)
+    return (
+        f"data: cannot be split by class, because a split of {size} example{'s' * (size != 1)} cannot have examples of "
+        f"all {len(counts)} classes; give more examples, change split.test_fraction or split.validation_fraction, or "
+        "set split.stratify=false"
+    )
 
 
 def _folds(examples: Examples, development: Indices, k: int, settings: SplitSection) -> tuple[Fold, ...]:
@@ -148,8 +161,8 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
         rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
         if count < k:
             raise DataError(
-                f"split.folds: must be at most {count}, given {k}; class {rarest!r} has only {count} examples; "
-                f"lower split.folds or set split.stratify=false"
+                f"split.folds: must be at most {count}, given {k}; class {repr(rarest)[:_SHOWN]} has only {count} "
+                f"example{'s' * (count != 1)}; lower split.folds or set split.stratify=false"
             )
     if k > len(development):
         raise DataError(f"split.folds: must be at most the number of examples ({len(development)}), given {k}")

@@ -5,18 +5,23 @@ from typing import Any
 from model.config.data import TaggingConfig
 from model.data.examples import Examples
 from model.data.readers.hub import read_splits
-from model.data.readers.parts import Gathered, given_places
+from model.data.readers.parts import WHOLE, Gathered, given_places
 from model.data.readers.text_files import Columns, as_text, read_text
 from model.errors import DataError
+
+# Column names that indicate words and tags, in lower case.
+WORD_NAMES = ("form", "word", "words", "token", "tokens", "text", "lemma")
+TAG_NAMES = ("upos", "xpos", "pos", "pos_tag", "tag", "tags", "label", "labels", "ner", "ner_tag", "lemma", "deprel")
 
 
 def read_tagged_sentences(config: TaggingConfig) -> Examples:
     """Read the sentences; an example is `{"words": [...], "tags": [...]}`, with one tag per word.
 
-    In a column file, lines that begin with # and have no tab are comments (CoNLL-U).
+    In a column file, lines that begin with # and have no tab are comments (CoNLL-U). A first line of usual column names
+    is a header.
 
     Raises:
-        DataError: the data is not valid, or all words have the same tag.
+        DataError: the data is not valid, all words have the same tag, or a column file has no empty lines.
     """
     gathered = Gathered()
     if config.format == "hub":
@@ -27,7 +32,12 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
     else:
         for part, path in given_places(config).items():
             text, file = read_text(path, f"data.{part}")
-            gathered.add(part, _sentences(text, path, config), file)
+            sentences = _sentences(text, path, config)
+            header = _remove_header(sentences)
+            if header is not None:
+                gathered.notes.append(f"data.{part}: the first line ({header[:40]!r}) is read as a header")
+            _refuse_too_few(sentences, part, path, config)
+            gathered.add(part, sentences, file)
     tags = {tag for item in gathered.items for tag in item["tags"]}
     if len(tags) < 2:
         raise DataError(
@@ -51,9 +61,37 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
                 is_open = True
             sentences[-1]["words"].append(word)
             sentences[-1]["tags"].append(tag)
+    return sentences
+
+
+def _remove_header(sentences: list[dict[str, Any]]) -> str | None:
+    """Remove a header from the sentences, and return its word and tag as one text; None = no header.
+
+    The first line is a header if its word and its tag are usual column names, and if no other word has this tag.
+    """
+    if not sentences:
+        return None
+    words, tags = sentences[0]["words"], sentences[0]["tags"]
+    word, tag = words[0], tags[0]
+    if word.strip(" #").lower() not in WORD_NAMES or tag.lower() not in TAG_NAMES:
+        return None
+    if sum(sentence["tags"].count(tag) for sentence in sentences) > 1:
+        return None
+    del words[0], tags[0]
+    if not words:
+        del sentences[0]
+    return f"{word} {tag}"
+
+
+def _refuse_too_few(sentences: list[dict[str, Any]], part: str, path: str, config: TaggingConfig) -> None:
+    """Raise DataError if there is no sentence, or if the only sentence shows that empty lines are missing."""
     if not sentences:
         raise DataError(f"{path}: holds no sentence; must hold at least one line with a word and a tag")
-    return sentences
+    size = len(sentences[0]["words"])
+    if len(sentences) == 1 and (part in (WHOLE, "train") or size > config.max_length):
+        raise DataError(
+            f"{path}: has only one sentence, of {size} word{'s' * (size != 1)}; separate sentences by empty lines"
+        )
 
 
 def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import itertools
 import json
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from model.data.surrogates import refuse_surrogates
 from model.errors import DataError
 
 _SHOWN = 100  # the most characters of a first line that a message shows
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # of a CSV file
+_COMPARED_ROWS = 20  # how many rows determine the delimiter of a CSV file
 TEXT_NAMES = ("text", "sentence")  # column names that indicate texts
 ENDINGS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -114,6 +117,7 @@ def read_table(
         numbered = list(_split_rows(path, text, file_format, len(columns.wanted)))
         if not numbered:
             raise DataError(f"{path}: every field is empty; {key} must name a file with at least one example")
+        _refuse_one_column(path, file_format, *numbered[0])
         names, columns, note = _names(numbered, key, header, columns, before)
         rows = _delimited_rows(path, numbered, names, columns)
         table = Table(file, list(rows), names=names, columns=columns, note=note)
@@ -151,9 +155,20 @@ def _json_rows(path: str, text: str, columns: Columns) -> Iterator[dict[str, str
                 f'{path}:{line}: is a JSON {type(row).__name__}; must be an object such as {{"text": ..., "label": '
                 f"...}}"
             )
+        row = _flatten(row)
         where = f"{path}:{line}"
         chosen = {role: find_column(where, role, list(row), columns) for role in columns.wanted}
         yield {role: as_text(row[name], where, name, role) for role, name in chosen.items()}
+
+
+def _flatten(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a JSON object; a column `inner` inside an object `outer` has the name `outer.inner`."""
+    while any(isinstance(value, dict) for value in row.values()):
+        flat: dict[str, Any] = {}
+        for name, value in row.items():
+            flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        row = flat
+    return row
 
 
 def find_column(where: str, role: str, names: list[str], columns: Columns) -> str:
@@ -226,8 +241,8 @@ def _delimited_rows(
 def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Iterator[tuple[int, list[str]]]:
     """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields.
 
-    Commas separate the columns of a CSV file. In some languages, spreadsheet programs write semicolons instead. Split
-    at semicolons only if commas give too few columns in the first row, and semicolons give enough.
+    Commas, semicolons or tabs separate the columns of a CSV file, because spreadsheet programs write each of them.
+    Choose the delimiter that gives the same number of columns in the most of the first rows; of several, the first.
     """
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
@@ -236,7 +251,7 @@ def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Ite
                 yield line, content.split("\t")
         return
     csv.field_size_limit(2**31 - 1)
-    delimiter = next((each for each in ",;" if _num_columns(text, each) >= num_columns), ",")
+    delimiter = max(_DELIMITERS, key=lambda each: _num_equal_rows(text, each, num_columns))
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     line = 1
     while True:
@@ -253,13 +268,30 @@ def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Ite
         line = reader.line_num + 1
 
 
-def _num_columns(text: str, delimiter: str) -> int:
-    """Return the number of columns in the first row that is not blank; 0 if the row is not valid CSV."""
+def _num_equal_rows(text: str, delimiter: str, num_columns: int) -> int:
+    """Return how many of the first rows have as many columns as the first; 0 if the first has too few columns.
+
+    Skip blank rows, and stop at a row that is not valid CSV.
+    """
+    lengths = []
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
     try:
-        rows = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-        return next((len(row) for row in rows if any(field.strip() for field in row)), 0)
+        rows = (row for row in reader if any(field.strip() for field in row))
+        lengths += [len(row) for row in itertools.islice(rows, _COMPARED_ROWS)]
     except csv.Error:
-        return 0
+        pass
+    return lengths.count(lengths[0]) if lengths and lengths[0] >= num_columns else 0
+
+
+def _refuse_one_column(path: str, file_format: str, line: int, first: list[str]) -> None:
+    """Raise DataError if the first row has one field; say which delimiter is missing and which one was found."""
+    if len(first) > 1:
+        return
+    found = " and ".join(name for delimiter, name in _DELIMITERS.items() if delimiter in first[0])
+    if file_format == "tsv" and found:
+        raise DataError(f"{path}:{line}: has no tab, but {found}; if {found} separate the columns, set data.format=csv")
+    needed = "tabs" if file_format == "tsv" else "commas, semicolons or tabs"
+    raise DataError(f"{path}:{line}: has 1 column, {first[0][:_SHOWN]!r}; separate the columns by {needed}")
 
 
 def _is_header(first: list[str], columns: Columns) -> bool:

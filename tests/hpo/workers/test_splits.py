@@ -65,7 +65,10 @@ def test_predefined_splits_are_always_used():
 
 
 @pytest.mark.parametrize(("data", "settings", "words"), [
-    ({"size": 3, "classes": 1}, {"test_fraction": 0.9, "validation_fraction": 0.05}, "must have more than"),
+    ({"size": 3, "classes": 1}, {"test_fraction": 0.9, "validation_fraction": 0.05}, "more than 3 examples"),
+    ({"size": 1}, {}, "more than 1 example to hold out 1, given 1"),
+    ({"labels": ["a" * 50, *"bcdd"] + ["e"] * 195}, {}, rf"\(3 of 5, such as '{'a' * 40}'\); .*data\.label_column"),
+    ({"size": 8, "classes": 2}, {}, "a split of 1 example cannot have examples of all 2 classes"),
     ({"labels": ["rare"] + ["often"] * 199}, {}, "stratify=false"),
     ({"labels": None, "size": 5, "digests": None}, {"folds": 9}, "number of examples"),
     ({"groups": [0] * 200}, {}, "at least 2 groups to be split, given 1"),
