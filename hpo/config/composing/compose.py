@@ -90,6 +90,9 @@ _CHOSEN_ANEW: Mapping[str, Sequence[str]] = {
     "report": (),
 }
 
+# Groups of `hpo search` that one training does not have.
+_ONLY_IN_SEARCH = ("dispatch", "track", "strategy", "report")
+
 # For some values of a wrong type, Hydra raises Python's exceptions instead of its own.
 _FAULTS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, AttributeError)
 
@@ -115,6 +118,8 @@ def compose_config(
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
+    if name == "train" and (unused := [o.key_or_group for o in parsed if o.key_or_group in _ONLY_IN_SEARCH]):
+        raise ConfigError(f"{unused[0]}: has no effect in `hpo train`, which trains in this process; leave it out")
     of_user = [o for o in parsed if _is_of_user(o)]
     others = [o for o in parsed if o not in of_user]
     for key in (o.key_or_group for o in others if o.is_add() and "." not in o.key_or_group):

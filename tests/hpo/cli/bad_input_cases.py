@@ -226,7 +226,7 @@ STORES = {
     "no address": (["track=mlflow", "track.uri=''"], "track.uri", "at least 1 character"),
     "a database that is none": (["track=mlflow", "track.uri=sqlite:///m.db"], "track.uri: m.db", {"m.db": "x" * 200}),
     "a name longer than MLflow's": (["track.experiment=" + "x" * 501], "track.experiment", "at most 500"),
-    "a storage without its driver": (["study.storage=oracle://x"], "study.storage: oracle://x cannot", "oracledb"),
+    "a storage without its driver": (["study.storage=oracle://x"], "oracle://x needs the package", "oracledb"),
     "a storage of no kind": (["study.storage=foo://bar"], "foo://bar", "study.storage", "sqlite:///file.db"),
     "a storage without a file": (["study.storage=sqlite://"], "study.storage", "does not name a file"),
     "a storage in no folder": (["study.storage=sqlite:////nothing/x.db"], "/nothing/x.db", "study.storage"),

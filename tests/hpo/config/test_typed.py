@@ -69,6 +69,8 @@ def test_an_objective_is_trained_once(capsys):
         code, out, err = hpo(capsys, "train", *typed)
         assert (code, score in out, err) == (0, True, "")
     assert "'best' or 'last'" in refused(capsys, "train", *silent, "study.score=first")
+    for group in ("dispatch=local", "+dispatch=local", "track=none"):
+        assert ": has no effect in `hpo train`" in refused(capsys, "train", group)
 
 
 @pytest.mark.parametrize(("typed", "says"), [
