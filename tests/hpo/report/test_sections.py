@@ -8,7 +8,7 @@ import pytest
 import hpo
 from hpo.report.sections.cautions import cautions
 from hpo.report.sections.cost import EnvironmentPart, describe_environment
-from hpo.report.sections.space import describe_space
+from hpo.report.sections.space import describe_range, describe_space
 from hpo.report.sections.winner import against_default
 from hpo.study.view.cautions import at_the_end
 from hpo.trials.goal import Goal, finished
@@ -173,17 +173,17 @@ def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_comp
 
 
 @pytest.mark.parametrize(
-    ("given", "scale"),
+    ("given", "text"),
     [
-        ({"low": 1e-4, "high": 1e-1, "log": True, "points": 4}, "log"),
-        ([0.001, 0.01, 0.1], "log"),
-        ([0.1, 0.2, 0.3], "linear"),
-        ([0.0, 0.1, 0.3], None),
+        ({"low": 1e-4, "high": 1e-1, "log": True}, "0.0001 to 0.1 (log)"),
+        ({"low": 1e-4, "high": 1e-1}, "0.0001 to 0.1"),
+        # Nobody declared a scale for a list of values.
+        ([0.001, 0.01, 0.1], "0.001, 0.01, 0.1"),
     ],
 )
-def test_numbers_at_even_distances_have_a_scale(tmp_path, given, scale):
+def test_only_declared_ranges_are_logarithmic(tmp_path, given, text):
     (dimension,) = describe_space(prepared(tmp_path / "study", toy_config(space={"toy": {"lr": given}})))["space"]
-    assert (dimension.get("scale"), dimension["default"]) == (scale, 0.01)
+    assert describe_range(dimension)[2] == f"{text}; default 0.01"
 
 
 def test_what_the_machine_does_not_have_is_said_in_words():
