@@ -1,7 +1,7 @@
 """Fields 13 to 15 and 23 of the report: the winner with its scores, and the baselines for winner and strategy."""
 
 import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field
@@ -248,6 +248,13 @@ def spread_note(view: TrialView) -> str:
     return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
 
 
+def over_text(tasks: Iterable[str]) -> str:
+    """Return over what a trial's tasks differ, given their names: `folds`, `seeds`, or `folds and seeds`."""
+    folds, repeats = zip(*(name.partition("_repeat_")[::2] for name in tasks), strict=True)
+    has_seeds, has_folds = len(set(repeats)) > 1, len(set(folds)) > 1
+    return "folds and seeds" if has_seeds and has_folds else "seeds" if has_seeds else "folds"
+
+
 def no_winner(run: StudyRun) -> Missing:
     """Return the reason why there is no winner."""
     return missing(f"there is no winner: {why_none(run.history, run.goal)}")
@@ -391,7 +398,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     if others := {**winner.get("returned", {}), **winner.get("notes", {})}:
         yield Table((f"other results and notes{in_search}", "value"), code_rows(others))
     yield Paragraph(
-        f"Folds{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
+        f"{over_text(winner['values']).capitalize()}{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
         f"{_training_text(report['study']['objective'], winner['config'])}"
     )
 

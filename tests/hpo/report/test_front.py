@@ -106,6 +106,7 @@ def test_the_pages_have_the_front_and_trials_in_its_order_and_when_its_choice_wa
     text, winner = (folder / "report.md").read_text(), report["winner"]["number"]
     assert "search for the Pareto front of score (maximize) and size (minimize), within latency <= 6" in text
     assert f"| {winner} ★ |" in text
+    assert "\nSeeds: " in text
     study = prepared(folder, config())
     tables = write_latex(study, report).read_text()
     assert rf"{winner}$^\star$ & " in tables

@@ -9,11 +9,11 @@ import hpo
 from hpo.report.sections.cautions import cautions
 from hpo.report.sections.cost import EnvironmentPart, describe_environment
 from hpo.report.sections.space import describe_range, describe_space
-from hpo.report.sections.winner import against_default
+from hpo.report.sections.winner import against_default, over_text
 from hpo.study.view.cautions import at_the_end
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.trial import Outcome, Trial
+from hpo.trials.trial import Outcome, TaskLayout, Trial
 from tests.hpo.commands.searched import found
 from tests.hpo.report.made_up import subject
 from tests.studies import prepared, toy_config
@@ -170,6 +170,14 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
 )
 def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_compared(now, before, more, text):
     assert text in compared(now, before, **more)
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"), [((1, 1), "folds"), ((3, 1), "folds"), ((1, 2), "seeds"), ((3, 2), "folds and seeds")]
+)
+def test_a_mean_is_over_folds_seeds_or_both(layout, text):
+    layout = TaskLayout(*layout)
+    assert over_text(map(layout.name, range(layout.size))) == text
 
 
 @pytest.mark.parametrize(
