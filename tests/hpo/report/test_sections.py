@@ -23,7 +23,7 @@ SPACE = space_from_dict({"layers": [1, 2, 3, 4], "lr": LR, "kind": {"choices": [
 GOAL = Goal({"accuracy": "maximize"})
 CLEAN = {key: {"missing": "not made here"} for key in ("data", "test", "finalists", "overtuning", "baselines")}
 CLEAN |= {"environment": {"is_dirty": False}, "study": {"allowed_changes": [], "objective": "a:b"}}
-CLEAN |= {"metric": {"name": "accuracy"}}
+CLEAN |= {"metric": {"name": "accuracy", "direction": "maximize"}}
 MIDDLE = {"layers": 2, "lr": 0.01, "kind": "a"}
 
 
@@ -33,7 +33,7 @@ def trial(number, folds, point=MIDDLE, curve=()):
 
 
 def said(trials, winner=None, **summary):
-    number = {"winner": {"number": winner.number if winner else 0, "score": 0.7}}
+    number = {"winner": {"number": winner.number if winner else 0, "score": 0.7, "amount": None}}
     return cautions(replace(subject(trials, space=SPACE), goal=GOAL, winner=winner), CLEAN | number | summary)
 
 
@@ -52,6 +52,7 @@ CLOSE = [trial(0, [0.90, 0.92]), trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])]
         ([trial(0, [0.90, 0.91])], None),
         ([trial(0, [0.90, 0.91], MIDDLE | {"kind": "b"})], None),
         ([trial(0, [0.90, 0.91], MIDDLE | {"layers": 4})], "layers (4) is the last"),
+        ([trial(0, [0.8, 0.8], MIDDLE | {"layers": 4}), trial(1, [0.90, 0.91])], "1 other configuration is within"),
         ([trial(0, [0.90, 0.91], MIDDLE | {"lr": LOWEST})], "lr (0.000100012) is at the lower"),
         (CLOSE, "1 other configuration is within one standard error (0.01) of the winner: trial 1"),
         ([trial(0, [0.4, 0.41], curve=RISING)], "longer training"),
@@ -110,6 +111,11 @@ def labelled(most):
     return split(parts={name: {"labels": counts} for name, counts in labels.items()})
 
 
+def validated(score):
+    return {"default": {"number": 1, "score": score, "amount": None}}
+
+
+KNEE = {"choice": {"text": "the knee of the front"}, "members": []}
 TESTED = {"evaluations_of_these_data": 1, "trial": 0}
 CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]}]
 
@@ -130,7 +136,13 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]
         (against(0.5, 0.1), None),
         # A winner that is the default is not held against itself.
         (against(0.77, 0.0) | {"test": TESTED, "baselines": {"default": {"number": 0}}}, None),
-        (against(0.77, 0.0) | {"test": TESTED, "baselines": {"default": {"number": 1}}}, "overtuned"),
+        (against(0.77, 0.0) | {"test": TESTED, "baselines": validated(0.69)}, "overtuned"),
+        # A rule may choose a winner that is worse in the leading metric on validation, too.
+        (against(0.77, -0.1) | {"baselines": validated(0.7)}, None),
+        (
+            against(0.77, -0.1) | {"baselines": validated(0.8), "front": KNEE},
+            "in accuracy the winner (0.6700) is not b",
+        ),
         ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
         ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
         ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
