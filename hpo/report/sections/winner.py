@@ -77,7 +77,9 @@ class Winner(TypedDict):
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, divisor n - 1; null = only one value")]
-    expected: Annotated[NotRequired[ExpectedPart | Missing], Field(description="its expected score in a new training")]
+    expected: Annotated[
+        NotRequired[ExpectedPart | Missing], Field(description="the expected mean score of its new trainings")
+    ]
     num_parameters: int | None
     returned: Annotated[
         NotRequired[dict[str, float]],
@@ -244,8 +246,11 @@ def winner_view(report: ReportJson) -> TrialView:
 
 
 def spread_note(view: TrialView) -> str:
-    """Return a note that explains the ± after the winner's values; empty if there is no standard deviation."""
-    return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
+    """Return a note that explains the expected score and the ± in the winner's values; empty if they have neither."""
+    notes = [] if view.standard_deviation is None else [f"± standard deviation, n = {view.trainings}"]
+    if view.expected is not None:
+        notes.append("expected: the mean score of new trainings, with the 95 % interval of this mean")
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def over_text(tasks: Iterable[str]) -> str:

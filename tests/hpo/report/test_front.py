@@ -106,10 +106,12 @@ def test_the_pages_have_the_front_and_trials_in_its_order_and_when_its_choice_wa
     text, winner = (folder / "report.md").read_text(), report["winner"]["number"]
     assert "search for the Pareto front of score (maximize) and size (minimize), within latency <= 6" in text
     assert f"| {winner} ★ |" in text
-    assert "\nSeeds: " in text
+    assert all(each in text for each in ("\nSeeds: ", "expected: the mean score of new trainings, with the 95 % int"))
     study = prepared(folder, config())
     tables = write_latex(study, report).read_text()
-    assert rf"{winner}$^\star$ & " in tables
+    assert all(
+        each in tables for each in (rf"{winner}$^\star$ & ", "new trainings of the winner are expected to score $")
+    )
     assert r"(minimize), within latency $\leq$ 6: mean over 1 fold and 2 seeds each, with 95 \% intervals in" in tables
     members = [
         {**m, "scores": {n: {**s, "interval": None} for n, s in m["scores"].items()}}
