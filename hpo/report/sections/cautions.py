@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from hpo.formatting import format_count
 from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
@@ -97,7 +98,8 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
     yield from _no_better_than_one_label(report=summary)
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
-            yield f"{count} examples are in two splits ({pair}): scores on them are too good"
+            examples = f"{format_count(count, 'example*')} {'is' if count == 1 else 'are'}"
+            yield f"{examples} in two splits ({pair}): scores on them are too good"
     if not is_missing(split) and split["is_test_within_reach"]:
         yield "every training reads the data itself and may have read test examples: this report cannot rule that out"
     objective = ObjectivePath.of(summary["study"]["objective"])

@@ -1,6 +1,7 @@
 """Sections of a report: each caution where it should be and not where it should not; default, space, data, machine."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -127,6 +128,7 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]
         # What is said of the tested trial does not hold for a later winner.
         (against(0.5, -0.1) | {"test": TESTED | {"trial": 7}}, "the test score is that of trial 7,"),
         (split(duplicates={"train / test": 4, "train / validation": 0}), "4 examples are in tw"),
+        (split(duplicates={"train / test": 1}), "1 example is in two"),
         (split(is_test_within_reach=True), "every training reads"),
         (labelled(70), "'pos' (0.7000): a model that always predicts this label is as good"),
         (labelled(69), None),
@@ -139,10 +141,7 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]
         (against(0.77, 0.0) | {"test": TESTED, "baselines": validated(0.69)}, "overtuned"),
         # A rule may choose a winner that is worse in the leading metric on validation, too.
         (against(0.77, -0.1) | {"baselines": validated(0.7)}, None),
-        (
-            against(0.77, -0.1) | {"baselines": validated(0.8), "front": KNEE},
-            "in accuracy the winner (0.6700) is not b",
-        ),
+        (against(0.77, -0.1) | {"baselines": validated(0.8), "front": KNEE}, "in accuracy the winner (0.6700) is not"),
         ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
         ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
         ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
@@ -184,26 +183,18 @@ def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_comp
     assert text in compared(now, before, **more)
 
 
-@pytest.mark.parametrize(
-    ("layout", "text"), [((1, 1), "folds"), ((3, 1), "folds"), ((1, 2), "seeds"), ((3, 2), "folds and seeds")]
-)
-def test_a_mean_is_over_folds_seeds_or_both(layout, text):
-    layout = TaskLayout(*layout)
-    assert over_text(map(layout.name, range(layout.size))) == text
+def test_a_mean_is_over_folds_seeds_or_both():
+    for layout, text in (((1, 1), "folds"), ((3, 1), "folds"), ((1, 2), "seeds"), ((3, 2), "folds and seeds")):
+        assert over_text(map(TaskLayout(*layout).name, range(math.prod(layout)))) == text
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"low": 1e-4, "high": 1e-1, "log": True}, "0.0001 to 0.1 (log)"),
-        ({"low": 1e-4, "high": 1e-1}, "0.0001 to 0.1"),
-        # Nobody declared a scale for a list of values.
-        ([0.001, 0.01, 0.1], "0.001, 0.01, 0.1"),
-    ],
-)
-def test_only_declared_ranges_are_logarithmic(tmp_path, given, text):
-    (dimension,) = describe_space(prepared(tmp_path / "study", toy_config(space={"toy": {"lr": given}})))["space"]
-    assert describe_range(dimension)[2] == f"{text}; default 0.01"
+def test_only_declared_ranges_are_logarithmic(tmp_path):
+    space = {"toy": {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "layers": [2, 4, 8]}}
+    described = describe_space(prepared(tmp_path / "study", toy_config(space=space)))["space"]
+    assert [describe_range(each)[2] for each in described] == [
+        "0.0001 to 0.1 (log); default 0.01",
+        "2, 4, 8; default 2",
+    ]
 
 
 def test_what_the_machine_does_not_have_is_said_in_words():
