@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import DataPlaces, StudyRef, Word
 from hpo.errors import HpoError, StudyError
-from hpo.formatting import format_scores
+from hpo.formatting import format_count, format_scores
 from hpo.show.tables import table_text
 from hpo.study.files.folder import short_path
 from hpo.study.winner.estimates import ScoresOnTest
@@ -76,9 +76,10 @@ class Evaluation(Mapping[str, float]):
     def _lines(self) -> Iterator[str]:
         result, metric = self.result, str(self.study.metric)
         has_front = "front" in result
-        scored = f", with {result['scored_of_these_data']} configuration(s)" if has_front else ""
-        times = result["evaluations_of_these_data"]
-        yield f"test split of {result['size']} examples, evaluated {times} time(s) by studies of this data{scored}"
+        configurations = format_count(result.get("scored_of_these_data", 0), "configuration*")
+        scored = f", with {configurations}" if has_front else ""
+        examples, times = format_count(result["size"], "example*"), result["evaluations_of_these_data"]
+        yield f"test split of {examples}, evaluated {format_count(times, 'time*')} by studies of this data{scored}"
         score, default = result["validation_score"], result["default"] or {}
         text = score_format([self[metric], score, default.get("metrics", {}).get(metric)])
         scores = ScoresOnTest.of(result)
@@ -88,7 +89,7 @@ class Evaluation(Mapping[str, float]):
         for name in (name for name in self.study.metrics if name in scores.default):
             write = text if name == metric else score_format([scores.default[name].value])
             yield f"the default configuration: {name} = {scores.default[name].text(write, note=False)}"
-            yield f"difference (winner - default): {name} {scores.difference[name].text(write)}"
+            yield f"difference (winner - default): {name} {scores.difference[name].text(write, note=name == metric)}"
         if metric not in scores.default and self.why_no_default:
             yield self.why_no_default
         chosen = format_scores(text(score), text(result["search_score"]) if "search_score" in result else "")

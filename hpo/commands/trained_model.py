@@ -11,6 +11,7 @@ from hpo.commands.arguments import PICTURES, Fields, Word, output_path, write_ou
 from hpo.config.documents import read_yaml
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
+from hpo.formatting import format_count
 from hpo.study.files.folder import find_study
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Attention(Fields, Sequence[Mapping[str, Any]]):
         return len(self.maps)
 
     def __str__(self) -> str:
-        heads = f"{sum(len(one['heads']) for one in self.maps)} heat maps"
+        heads = format_count(sum(len(one["heads"]) for one in self.maps), "heat map*")
         return heads if self.output is None else f"{heads}: {self.output}"
 
 

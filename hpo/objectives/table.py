@@ -78,7 +78,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "preprocessing": f"none here: scores are looked up in {len(table.rows):,} measured configurations",
         "vocabulary": "none here",
-        "metrics": {own: f"the table's column(s) {columns}"},
+        "metrics": {own: f"read from {columns} of the table"},
         "columns": table.numbers,
         "checkpoint": "the score in the table; with a learning curve, the best score up to the amount of training",
         "determinism": "a lookup: the same every time",

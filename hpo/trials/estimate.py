@@ -93,11 +93,11 @@ def bootstrap_interval(
 
 @dataclass(frozen=True)
 class ExpectedScore:
-    """The score that the winner can be expected to get if the winner is trained and scored again.
+    """The mean score that new trainings of the winner can be expected to get.
 
     Attributes:
         value: the winner's score in the (leading) metric, corrected for the bias of choosing the best.
-        low: the lower end of the 95 % interval.
+        low: the lower end of the 95 % interval of this mean; a single training may score outside of it.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.
         of_all: whether all complete trials were used to estimate the noise. They are used if fewer than 8 of them have

@@ -119,7 +119,8 @@ def _runs(report: ReportJson) -> str:
         f" in {trials} trials, some of which train a configuration further or again" if configurations != trials else ""
     )
     return (
-        f"{configurations} configurations{inside}, {counts['tasks_per_trial']} training(s) each: "
+        f"{format_count(configurations, 'configuration*')}{inside}, "
+        f"{format_count(counts['tasks_per_trial'], 'training*')} each: "
         f"{counts['complete']} complete, {counts['failed']} failed, {counts['stopped']} stopped early, "
         f"budget {counts['budget']}{end_text(counts.get('ended_by'))}.{known}{scales_text(report)}"
     )

@@ -12,7 +12,8 @@ from hpo.report.sections.scores import spread_text
 from hpo.report.sections.space import describe_range
 from hpo.report.sections.study import heading
 from hpo.report.sections.winner import DefaultTrial, chosen_score, score_text
-from hpo.trials.estimate import ExpectedScore
+from hpo.study.winner.estimates import ScoresOnTest
+from hpo.trials.estimate import Estimate, ExpectedScore
 from hpo.trials.score_format import with_spread
 
 _ESCAPES = {
@@ -45,8 +46,8 @@ def _ranges_table(summary: ReportJson) -> Iterable[str]:
     counts = require(summary["counts"])
     configurations = counts.get("configurations", counts["proposed"] - counts.get("retries", 0))
     caption = (
-        f"{_title_text(summary)}Hyperparameters searched by {strategy} search with {configurations} configurations "
-        f"(seed {study['seed']}), and the best configuration."
+        f"{_title_text(summary)}Hyperparameters searched by {strategy} search with "
+        f"{format_count(configurations, 'configuration*')} (seed {study['seed']}), and the best configuration."
     )
     # A label needs no escapes, unlike a caption. It must not contain braces or commands, and a study's name has none.
     yield from _table(("Hyperparameter", "Values", "Best"), rows, caption, f"tab:{study['name']}-ranges")
@@ -55,9 +56,10 @@ def _ranges_table(summary: ReportJson) -> Iterable[str]:
 def _results_table(summary: ReportJson) -> Iterable[str]:
     metric = summary["metric"]["name"]
     test, winner, text = summary["test"], summary["winner"], score_text(summary)
+    on_test = None if is_missing(test) else ScoresOnTest.of(test)
     rows = []
     if not is_missing(winner):
-        tested = "--" if is_missing(test) else text(test["metrics"][metric])
+        tested = "--" if on_test is None else _estimate_text(on_test.metrics[metric], text)
         best = f"Best (trial {winner['number']})"
         if (by := chosen_score(winner)) is not winner:
             # Show both scores: the search's is comparable with the default's, and the fresh one chose the winner.
@@ -66,15 +68,17 @@ def _results_table(summary: ReportJson) -> Iterable[str]:
         rows.append((best, _spread_text(winner["score"], winner["standard_deviation"], text), tested))
     default, against = require(summary["baselines"])["default"], require(summary["overtuning"])["default_on_test"]
     if not is_missing(default) or all(each.get("default") is not None for each in require(summary["space"])):
-        on_test = "--" if is_missing(against) else text(against["default"])
-        rows.append(("Default configuration", _default_text(default, text), on_test))
+        tested = "--" if on_test is None or is_missing(against) else _estimate_text(on_test.default[metric], text)
+        rows.append(("Default configuration", _default_text(default, text), tested))
     front = front_of(summary)
     leading = ", the leading metric" if front is not None and len(front["metrics"]) > 1 else ""
     evaluated = "" if is_missing(test) else f", evaluated {times_text(test['evaluations_of_these_data'])}"
+    deviation = " $\\pm$ standard deviation" if any(r"\pm" in cell for _, cell, _ in rows) else ""
+    intervals = _intervals_note(tested for *_, tested in rows)
     caption = (
         f"{_title_text(summary)}{escape_latex(metric)}{leading} ({summary['metric']['direction']}): "
-        f"{escape_latex(summary['metric']['aggregation'])} $\\pm$ standard deviation on validation, and on the test "
-        f"split{evaluated}.{_expected_text(summary, text)}"
+        f"{escape_latex(summary['metric']['aggregation'])}{deviation} on validation, and on the test "
+        f"split{evaluated}{intervals}.{_expected_text(summary, text)}"
     )
     yield from _table(("Configuration", "Validation", "Test"), rows, caption, f"tab:{summary['study']['name']}-results")
 
@@ -85,9 +89,26 @@ def _expected_text(summary: ReportJson, text: Callable[[float], str]) -> str:
         return ""
     value, low, high = (f"${text(number)}$" for number in (expected.value, expected.low, expected.high))
     return (
-        f" Corrected for the choice among {format_count(expected.best_of, 'trial*')}, the winner's expected score "
-        f"in a new training is {value} (95 \\% interval {low} to {high})."
+        f" Corrected for the choice among {format_count(expected.best_of, 'trial*')}, new trainings of the winner are "
+        f"expected to score {value} on average (95 \\% interval of this mean {low} to {high})."
     )
+
+
+def _intervals_note(cells: Iterable[str]) -> str:
+    """Return the note of a caption on intervals in brackets; empty if no cell has an interval."""
+    return ", with 95 \\% intervals in brackets" if any("(" in cell for cell in cells) else ""
+
+
+def _estimate_text(estimate: Estimate, text: Callable[[float], str]) -> str:
+    """Return a test score with its interval in brackets, if it has one."""
+    if estimate.low is None or estimate.high is None:
+        return _minus(text(estimate.value))
+    return _minus(f"{text(estimate.value)} ({text(estimate.low)} to {text(estimate.high)})")
+
+
+def _minus(text: str) -> str:
+    """Return the text with minus signs in place of hyphens."""
+    return text.replace("-", "$-$")
 
 
 def _default_text(default: DefaultTrial | Missing, text: Callable[[float], str]) -> str:
@@ -106,8 +127,7 @@ def _front_table(summary: ReportJson, front: FrontPart) -> Iterable[str]:
     rows = [
         (
             f"{member['number']}" + r"$^\star$" * member["is_chosen"],
-            # A hyphen is not a minus sign.
-            *(spread_text(member["scores"][name], texts[name]).replace("-", "$-$") for name in names),
+            *(_minus(spread_text(member["scores"][name], texts[name])) for name in names),
         )
         for member in front["members"]
     ]
@@ -115,9 +135,10 @@ def _front_table(summary: ReportJson, front: FrontPart) -> Iterable[str]:
     winner = summary["winner"]
     if not is_missing(winner) and chosen_score(winner) is not winner:
         choice += " All scores are from the search; scores on fresh seeds chose the winner."
+    intervals = _intervals_note(cell for row in rows for cell in row)
     caption = (
         f"{_title_text(summary)}The Pareto front of {escape_latex(goal_text(front))}: "
-        f"{escape_latex(summary['metric']['aggregation'])}, with 95 \\% intervals in brackets.{choice}"
+        f"{escape_latex(summary['metric']['aggregation'])}{intervals}.{choice}"
     )
     head = ["Trial", *(escape_latex(aim_text(front, name)) for name in names)]
     yield from _table(head, rows, caption, f"tab:{summary['study']['name']}-front")
@@ -141,5 +162,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, lab
 
 
 def escape_latex(text: str) -> str:
-    """Return the text with all of LaTeX's special characters escaped."""
-    return "".join(_ESCAPES.get(sign, sign) for sign in text)
+    """Return the text with all of LaTeX's special characters escaped, and with <= and >= as signs."""
+    escaped = "".join(_ESCAPES.get(sign, sign) for sign in text)
+    return escaped.replace(r"\textless{}=", r"$\leq$").replace(r"\textgreater{}=", r"$\geq$")

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hpo.formatting import format_value
+from hpo.formatting import format_count, format_value
 from hpo.report.part import Block, Items, Paragraph, is_missing
 from hpo.report.sections import ReportJson
 from hpo.report.sections.goal import front_of, trials_text
@@ -11,7 +11,7 @@ from hpo.report.sections.tested import is_unfinished
 from hpo.report.subject import Subject
 from hpo.study.view.cautions import SearchFacts, boundary_cautions, curve_cautions, noise_cautions, search_cautions
 from hpo.trials.score_format import score_format
-from hpo.trials.trial import Trial
+from hpo.trials.trial import Trial, loss_of
 from hpo.workers.objective.path import MODULE, ObjectivePath
 
 
@@ -95,15 +95,23 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
     is_of_winner = is_missing(test) or (not is_missing(winner) and test["trial"] == winner["number"])
     if not is_missing(against) and against["gain"] <= 0 and is_of_winner and not is_default:
         write = score_format([against["winner"], against["default"]])
-        yield (
-            f"overtuned: on the test split the winner ({write(against['winner'])}) is not better than the default "
-            f"configuration ({write(against['default'])})"
-        )
+        ours, theirs, front = write(against["winner"]), write(against["default"]), front_of(summary)
+        if _is_better_on_validation(summary):
+            yield (
+                f"overtuned: on the test split the winner ({ours}) is not better than the default configuration "
+                f"({theirs})"
+            )
+        elif front is not None and "choice" in front:
+            yield (
+                f"in {summary['metric']['name']} the winner ({ours}) is not better than the default configuration "
+                f"({theirs}) on the test split, nor on validation: it was chosen as {front['choice']['text']}"
+            )
     split = data if is_missing(data) else data["split"]
     yield from _no_better_than_one_label(report=summary)
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
-            yield f"{count} examples are in two splits ({pair}): scores on them are too good"
+            examples = f"{format_count(count, 'example*')} {'is' if count == 1 else 'are'}"
+            yield f"{examples} in two splits ({pair}): scores on them are too good"
     if not is_missing(split) and split["is_test_within_reach"]:
         yield "every training reads the data itself and may have read test examples: this report cannot rule that out"
     objective = ObjectivePath.of(summary["study"]["objective"])
@@ -117,6 +125,18 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
         yield f"the study was continued after changes ({change['time']}): {changes}"
     if summary["environment"]["is_dirty"] is True:
         yield "the code had uncommitted changes: the commit alone does not reproduce these results"
+
+
+def _is_better_on_validation(report: ReportJson) -> bool:
+    """Return whether the winner has a better score than the default configuration in the search.
+
+    If the two scores are not comparable, return true.
+    """
+    winner, baselines = report["winner"], report["baselines"]
+    default = baselines if is_missing(baselines) else baselines["default"]
+    if is_missing(winner) or is_missing(default) or default["score"] is None or default["amount"] != winner["amount"]:
+        return True
+    return loss_of(default["score"] - winner["score"], report["metric"]["direction"]) > 0
 
 
 def _no_better_than_one_label(report: ReportJson) -> Iterator[str]:

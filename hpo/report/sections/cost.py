@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from hpo.formatting import format_duration
+from hpo.formatting import format_count, format_duration
 from hpo.report.part import Block, Count, Missing, Paragraph, Seconds, Share, Text, missing, reason_missing, require
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
@@ -93,7 +93,7 @@ def describe_cost(subject: Subject) -> Cost:
         "seconds_per_trial_median": statistics.median(seconds) if seconds else None,
         "wall_seconds": wall,
         "workers_seen": max((each.seen for each in ran), default=0),
-        "device": f"{gpus:g} GPU(s) a worker" if gpus else "CPU",
+        "device": f"{gpus:g} {'GPU' if gpus <= 1 else 'GPUs'} a worker" if gpus else "CPU",
         "device_hours": busy / 3600 * (gpus or 1),
         "idle_share": None if wall is None else _unused(busy, worker_seconds),
         "overhead_share": None if wall is None else _unused(seconds_trained(every), wall),
@@ -129,7 +129,7 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
         yield Paragraph("There was no training.")
         return
     yield Paragraph(
-        f"{format_duration(cost['training_seconds'])} of training on {cost['workers_seen']} worker(s), "
+        f"{format_duration(cost['training_seconds'])} of training on {format_count(cost['workers_seen'], 'worker*')}, "
         f"{format_duration(cost['wall_seconds'])} from the first task to the last, without pauses; "
         f"{runtime_text(cost, 'a trial')}. Idle share of the workers: {cost['idle_share']:.0%}."
     )

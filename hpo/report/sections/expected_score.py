@@ -20,7 +20,7 @@ class Interval(TypedDict):
 
 
 class ExpectedPart(Interval):
-    """The winner's expected score in a new training; with several metrics, in the leading metric."""
+    """The expected mean score of new trainings of the winner; with several metrics, in the leading metric."""
 
     best_of: Annotated[Positive, Field(description="number of trials or finalists from which the winner was chosen")]
     of_all: Annotated[

@@ -159,7 +159,7 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
         )
         for member in visible
     ]
-    has_intervals = any(m["scores"][name]["interval"] for m in visible for name in names)
+    has_intervals = any("(" in cell for _, *cells in rows for cell in cells[: len(names)])
     yield Table(
         ("trial", *(aim_text(front, name) for name in names), "point", *(["train it again"] if has_commands else [])),
         rows,

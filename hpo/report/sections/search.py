@@ -18,7 +18,7 @@ from hpo.report.sections.expected_score import interval_text
 from hpo.report.sections.goal import front_of, names_of, value_format
 from hpo.report.sections.space import SpacePart, describe_space
 from hpo.report.sections.user_actions import ActionsPart, describe_actions, read_actions
-from hpo.report.sections.winner import score_text
+from hpo.report.sections.winner import over_text, score_text
 from hpo.study.files.imports import imported_text
 from hpo.study.results.choosing import why
 from hpo.study.results.run import StudyRun
@@ -148,7 +148,8 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
         within += ", which were set after the search" if within and section.limits_after is not None else ""
         if is_fresh:
             return f"{among}the best mean score on fresh seeds among the best trials of the search{within}"
-        return f"{among}the best mean score over the folds{within}; the earlier trial on ties"
+        over = over_text(study.layout.name(index) for index in range(study.layout.size))
+        return f"{among}the best mean score over the {over}{within}; the earlier trial on ties"
     # After a changed choice, `hpo resume` trains the new finalists.
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # The report's section on the front lists each change.

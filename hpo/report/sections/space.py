@@ -1,8 +1,6 @@
 """Fields 9 and 20 of the report: the space, and the importance of each hyperparameter."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field
@@ -16,7 +14,7 @@ from hpo.report.part import Block, Items, Missing, Paragraph, Point, Table, is_m
 from hpo.report.sections import ReportJson
 from hpo.report.subject import Subject
 from hpo.study.study import PreparedStudy
-from hpo.trials.space.dimensions import Dimension, Value, Values, describe
+from hpo.trials.space.dimensions import Dimension, describe
 
 
 class SpacePart(TypedDict):
@@ -78,25 +76,11 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dimension's entry in report.json, with its default, and `linear` or `log` for evenly spaced values."""
+    """Return a dimension's entry in report.json, with its default."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default
-    if isinstance(dimension, Values) and (scale := _scale(dimension.values)):
-        described["scale"] = scale
     return described
-
-
-def _scale(values: Sequence[Value]) -> str | None:
-    """Return the scale (`linear` or `log`) on which at least three numbers are evenly spaced within 1 %; else None."""
-    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    if len(numbers) < max(3, len(values)):
-        return None
-    for scale, places in (("linear", numbers), ("log", [math.log(n) for n in numbers] if min(numbers) > 0 else [])):
-        steps = [after - before for before, after in pairwise(places)]
-        if steps and max(abs(step - steps[0]) for step in steps) <= 0.01 * abs(steps[0]):
-            return scale
-    return None
 
 
 def describe_importance(subject: Subject) -> Importance | Missing:
@@ -128,7 +112,6 @@ def describe_range(dimension: Mapping[str, Any]) -> tuple[str, str, str]:
         text = f"{number}{format_value(dimension['low'])} to {format_value(dimension['high'])}{scale}"
     else:
         text = ", ".join(format_value(value) for value in dimension["values"])
-        text += " (log)" if dimension.get("scale") == "log" else ""
     conditions = dimension.get("when", {}).items()
     when = "".join(f"; when {key} is {' or '.join(map(format_value, values))}" for key, values in conditions)
     # None in the configuration is no default, unless None is one of the values.

@@ -1,7 +1,7 @@
 """Fields 13 to 15 and 23 of the report: the winner with its scores, and the baselines for winner and strategy."""
 
 import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field
@@ -77,7 +77,9 @@ class Winner(TypedDict):
     values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
     n: Positive
     standard_deviation: Annotated[float | None, Field(description="of `values`, divisor n - 1; null = only one value")]
-    expected: Annotated[NotRequired[ExpectedPart | Missing], Field(description="its expected score in a new training")]
+    expected: Annotated[
+        NotRequired[ExpectedPart | Missing], Field(description="the expected mean score of its new trainings")
+    ]
     num_parameters: int | None
     returned: Annotated[
         NotRequired[dict[str, float]],
@@ -244,8 +246,18 @@ def winner_view(report: ReportJson) -> TrialView:
 
 
 def spread_note(view: TrialView) -> str:
-    """Return a note that explains the ± after the winner's values; empty if there is no standard deviation."""
-    return f" (± standard deviation, n = {view.trainings})" if view.standard_deviation is not None else ""
+    """Return a note that explains the expected score and the ± in the winner's values; empty if they have neither."""
+    notes = [] if view.standard_deviation is None else [f"± standard deviation, n = {view.trainings}"]
+    if view.expected is not None:
+        notes.append("expected: the mean score of new trainings, with the 95 % interval of this mean")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def over_text(tasks: Iterable[str]) -> str:
+    """Return over what a trial's tasks differ, given their names: `folds`, `seeds`, or `folds and seeds`."""
+    folds, repeats = zip(*(name.partition("_repeat_")[::2] for name in tasks), strict=True)
+    has_seeds, has_folds = len(set(repeats)) > 1, len(set(folds)) > 1
+    return "folds and seeds" if has_seeds and has_folds else "seeds" if has_seeds else "folds"
 
 
 def no_winner(run: StudyRun) -> Missing:
@@ -391,7 +403,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     if others := {**winner.get("returned", {}), **winner.get("notes", {})}:
         yield Table((f"other results and notes{in_search}", "value"), code_rows(others))
     yield Paragraph(
-        f"Folds{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
+        f"{over_text(winner['values']).capitalize()}{in_search}: {', '.join(map(text, winner['values'].values()))}.\n"
         f"{_training_text(report['study']['objective'], winner['config'])}"
     )
 

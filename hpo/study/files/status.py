@@ -57,7 +57,7 @@ class Status(BaseModel):
         scores: for the trial `best`, the mean of each metric and of each value with a limit, by name. If fresh seeds
             chose the winner, the means are over only the fresh seeds.
         search_scores: if fresh seeds chose `best`, the same means over the trainings of the search; otherwise empty.
-        expected: the winner's expected score in a new training; `expected_texts` has this score as text.
+        expected: the expected mean score of new trainings of the winner; `expected_texts` has this score as text.
         texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
         on_front: with several metrics, the number of trials on the Pareto front; otherwise None.
         done: how much of the budget is used.

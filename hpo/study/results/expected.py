@@ -1,4 +1,4 @@
-"""The expected score of a study's winner in a new training, and the winner's gain over another trial."""
+"""The expected mean score of new trainings of a study's winner, and the winner's gain over another trial."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ from hpo.config.goals import SCALE
 from hpo.formatting import format_count, format_value
 from hpo.study.results.choosing import as_good_as, cheapest, standard_error
 from hpo.trials.goal import Goal
+from hpo.trials.ranking import front
 from hpo.trials.space.dimensions import Choices, Range
 from hpo.trials.space.space import Space
 from hpo.trials.trial import Trial, loss_of
@@ -128,7 +129,14 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 
 
 def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
-    """Yield a caution for each hyperparameter whose best value is at an end of its range."""
+    """Yield a caution for each hyperparameter whose best value is at an end of its range.
+
+    Yield nothing if another trial is better in the leading metric, because the winner's values are not the best ones.
+    """
+    deciding = search.finalists or search.trials
+    loss = next((trial.loss for trial in deciding if trial.number == winner.number), winner.loss)
+    if any(trial.loss < loss for trial in front(deciding)):
+        return
     for each in at_the_end(search.space, winner):
         end = each["end"]
         place = f"the {end} of its values" if end in ("first", "last") else f"at the {end} end of its range"

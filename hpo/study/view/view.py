@@ -31,7 +31,7 @@ class TrialView:
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
         standard_deviation: the standard deviation of the score over these trainings; `null` for fewer than two.
-        expected: the expected score in a new training (`ExpectedScore`); `null` except for an ended study's winner.
+        expected: the expected mean score of new trainings (`ExpectedScore`); `null` except for an ended study's winner.
         expected_texts: `value`, `low` and `high` of `expected` as text.
         amount: the planned amount of training; `null` = a full training.
         reached: the amount that all trainings of the trial have reported; `null` if a training has reported nothing.

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpo.config.goals import SCALE
 from hpo.errors import MachineError, StudyError
+from hpo.formatting import format_count
 from hpo.study.results.choosing import why_none
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
@@ -168,7 +169,7 @@ def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> 
     number = num_scored([last])
     front = "" if number == 1 else f" with {number} configurations"
     return (
-        f"test: the test split of these data was scored before ({len(earlier)} time(s), last by study "
+        f"test: the test split of these data was scored before ({format_count(len(earlier), 'time*')}, last by study "
         f"'{last['study']}' at {last['time']}{front}); this split was recognized by {examples.compared_by}; "
         f"`--again` (from Python `again=True`) scores the split once more, and the report will always mention this"
     )

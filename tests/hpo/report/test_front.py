@@ -106,8 +106,19 @@ def test_the_pages_have_the_front_and_trials_in_its_order_and_when_its_choice_wa
     text, winner = (folder / "report.md").read_text(), report["winner"]["number"]
     assert "search for the Pareto front of score (maximize) and size (minimize), within latency <= 6" in text
     assert f"| {winner} ★ |" in text
+    assert all(each in text for each in ("\nSeeds: ", "expected: the mean score of new trainings, with the 95 % int"))
     study = prepared(folder, config())
-    assert rf"{winner}$^\star$ & " in write_latex(study, report).read_text()
+    tables = write_latex(study, report).read_text()
+    assert all(
+        each in tables for each in (rf"{winner}$^\star$ & ", "new trainings of the winner are expected to score $")
+    )
+    assert r"(minimize), within latency $\leq$ 6: mean over 1 fold and 2 seeds each, with 95 \% intervals in" in tables
+    members = [
+        {**m, "scores": {n: {**s, "interval": None} for n, s in m["scores"].items()}}
+        for m in report["front"]["members"]
+    ]
+    single = report | {"front": report["front"] | {"members": members}}
+    assert not any("brackets" in each for each in (write_latex(study, single).read_text(), str([*read_front(single)])))
     assert "Limits: latency <= 6." in write_checklist(study, report).read_text()
     (line,) = (x for x in Study(StudyFolder(folder)).plot("front").data if x.name == "front" and x.xaxis == "x")
     assert list(line.customdata) == [member["number"] for member in report["front"]["members"]][::-1]

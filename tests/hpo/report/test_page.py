@@ -191,6 +191,16 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
         assert re.search("Default configuration & ([^&]*) &", text)[1] == shown
 
 
+def test_a_caption_names_only_spreads_that_the_table_has(written):
+    single = {**written[0]["winner"], "standard_deviation": None, "score": 0.7}
+    test = {"metrics": {"score": -0.5}, "default": None, "evaluations_of_these_data": 1}
+    interval = test | {"estimates": {"score": {"value": -0.5, "low": -0.6, "high": -0.4}}}
+    for each, cell in ((test, "$-$0.5000"), (interval, "$-$0.5000 ($-$0.6000 to $-$0.4000)")):
+        text = render_latex({**written[0], "winner": single, "test": each})
+        assert f"& $0.7000$ & {cell} " in text
+        assert ("with 95 \\% intervals in brackets" in text, r"\pm" in text) == ("to" in cell, False)
+
+
 PLAIN = [(True, "yes"), (None, "–"), (1234567, "1,234,567"), (1234567.8, "1,234,568"), (0.000123456789, "0.000123457")]
 PLAIN += [([1, "a"], "1, a"), ({"a": [1]}, "a=1"), ([], "none"), ({"missing": "w"}, "missing: w")]
 PLAIN += [("f" * 64, "f" * 16 + "…")]

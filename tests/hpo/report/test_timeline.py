@@ -90,4 +90,4 @@ def test_a_search_notes_when_it_goes_on_and_the_report_counts_no_pause(tmp_path)
     assert (cost["workers_seen"], len(record.stretches)) == (1, 3)
     with_pauses = max(t.ended for t in record.trials()) - min(t.started for t in record.trials())
     assert cost["training_seconds"] <= cost["wall_seconds"] <= with_pauses - 0.9
-    assert "on 1 worker(s)" in (folder / "report.md").read_text()
+    assert "on 1 worker," in (folder / "report.md").read_text()

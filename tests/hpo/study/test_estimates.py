@@ -3,6 +3,7 @@
 import json
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from scipy import stats
 
 import hpo
+from hpo.commands.evaluation import Evaluation
 from hpo.errors import DataError
 from hpo.study.basis.bounds import bounds_of, is_share
 from hpo.study.winner.estimates import Sample, Scored
@@ -97,6 +99,16 @@ def test_equal_differences_and_shares_without_pairs_have_no_interval():
         assert found.keys() == {"score"}
         assert (found["score"].value, found["score"].low) == (pytest.approx(ours - 0.8), None)
         assert found["score"].note == "the objective returns no `scores_by_example` for it"
+
+
+def test_only_the_leading_metric_has_the_reason_for_a_missing_interval():
+    scores = {name: {"value": value, "note": "why"} for name, value in (("score", 0.5), ("parameters", 9.0))}
+    scored = {"metrics": {"score": 0.5, "parameters": 9.0}, "estimates": scores}
+    result = {**scored, "default": scored, "difference": scores, "size": 1, "trial": 0, "validation_score": 0.5}
+    study = SimpleNamespace(metric="score", metrics=["score", "parameters"], best=None)
+    text = str(Evaluation(study, result | {"evaluations_of_these_data": 1}, Path("report.html"), None))
+    assert text.startswith("test split of 1 example, evaluated 1 time by studies of this data\n")
+    assert all(each in text for each in ("score 0.5000 (no interval: why)\n", "parameters 9\n"))
 
 
 def test_bounds_are_those_of_the_objective_and_of_shares():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hpo.config.sections import DispatchSection
 from hpo.errors import DispatchError
+from hpo.formatting import format_count
 from hpo.workers.dispatch.other_searches import Use
 
 # Ray counts resources in units of 1/10,000.
@@ -76,8 +77,8 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
             lower = f"{key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
         offered = ", ".join(f"{node.cpus:g} CPU and {node.gpus:g} GPU" for node in nodes)
         raise DispatchError(
-            f"{key}: the nodes must have room for {workers} worker(s) of {each}, but only {fits} fit, because "
-            f"{where}; the nodes have {offered}; lower dispatch.workers, {lower}"
+            f"{key}: the nodes must have room for {format_count(workers, 'worker*')} of {each}, but only {fits} fit, "
+            f"because {where}; the nodes have {offered}; lower dispatch.workers, {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
     return Shares(workers, gpus, settings.memory_per_worker or share if size == 1 else None)
@@ -88,8 +89,8 @@ def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
     if workers * each > total + _TINY:
         key = f"dispatch.{kind.lower()}s_per_worker"
         raise DispatchError(
-            f"{key}: {workers} worker(s) of {each:g} {kind} need {workers * each:g} {kind}, but the nodes have "
-            f"{total:g}; lower {key} or dispatch.workers"
+            f"{key}: {format_count(workers, 'worker*')} of {each:g} {kind} would need {workers * each:g} {kind}, but "
+            f"the nodes have {total:g}; lower {key} or dispatch.workers"
         )
 
 
