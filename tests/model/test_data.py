@@ -32,22 +32,19 @@ def write(path, content):
     return path
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", '"one, two",x\nthree,y\n'),
-        ("a.csv", "text;label\none, two;x\nthree;y\n"),
-        ("a.csv", '"one, two";x\nthree;y\n'),
-        ("a.csv", "one, two;x\nthree;y\n"),
-        ("a.csv", "text\tlabel\none, two\tx\nthree\ty\n"),
-        ("a.csv", '\ufefftext,label\r\n"one, two",x\r\nthree,y\r\n'),
-        ("a.csv.gz", 'id,label,sentence\n1,x,"one, two"\n2,y,three\n'),
-        ("a.tsv", "one, two\tx\nthree\ty\n"),
-        ("a.tsv.gz", "Label\tText\nx\tone, two\ny\tthree"),
-        ("a.jsonl", '{"text": "one, two", "label": "x"}\n\n{"label": "y", "text": "three"}\n'),
-        ("a.ndjson.gz", '{"sentence": "one, two", "class": "x "}\n{"class": "y", "sentence": "three"}\n'),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [
+    ("a.csv", '"one, two",x\nthree,y\n'),
+    ("a.csv", "text;label\none, two;x\nthree;y\n"),
+    ("a.csv", '"one, two";x\nthree;y\n'),
+    ("a.csv", "one, two;x\nthree;y\n"),
+    ("a.csv", "text\tlabel\none, two\tx\nthree\ty\n"),
+    ("a.csv", '\ufefftext,label\r\n"one, two",x\r\nthree,y\r\n'),
+    ("a.csv.gz", 'id,label,sentence\n1,x,"one, two"\n2,y,three\n'),
+    ("a.tsv", "one, two\tx\nthree\ty\n"),
+    ("a.tsv.gz", "Label\tText\nx\tone, two\ny\tthree"),
+    ("a.jsonl", '{"text": "one, two", "label": "x"}\n\n{"label": "y", "text": "three"}\n'),
+    ("a.ndjson.gz", '{"sentence": "one, two", "class": "x "}\n{"class": "y", "sentence": "three"}\n'),
+])  # fmt: skip
 def test_the_same_examples_come_out_of_every_format(tmp_path, name, content):
     described = describe(write(tmp_path / name, content))
     assert (described["labels"], described["parts"]) == (["x", "y"], None)
@@ -168,15 +165,12 @@ def test_pairs_come_alike_from_a_table_and_from_aligned_files(tmp_path):
     assert describe(table, "translation")["digests"] == aligned["digests"]
 
 
-@pytest.mark.parametrize(
-    ("task", "expected"),
-    [
-        ("reverse", lambda source: source[::-1]),
-        ("copy", lambda source: source),
-        ("sort", lambda source: sorted(source, key=int)),
-        ("modular_addition", lambda source: [str(sum(map(int, source)) % 7)]),
-    ],
-)
+@pytest.mark.parametrize(("task", "expected"), [
+    ("reverse", lambda source: source[::-1]),
+    ("copy", lambda source: source),
+    ("sort", lambda source: sorted(source, key=int)),
+    ("modular_addition", lambda source: [str(sum(map(int, source)) % 7)]),
+])  # fmt: skip
 def test_generated_targets_are_what_the_task_says(task, expected):
     config = compose("generated", **of("data", {"task": task, "max_length": 6, "num_symbols": 7, "num_examples": 300}))
     items = read_examples(parse(config).data).items

@@ -137,29 +137,23 @@ def test_the_page_needs_nothing_beside_itself_and_holds_the_library_once():
     assert "b is better" in page
 
 
-@pytest.mark.parametrize(
-    ("shifts", "words"),
-    [
-        ((0.0, 1.0, 2.0), "a is better than all others."),
-        ((0.0, 1.0), "a is better than b."),
-        ((0.0, 0.0), "neither of the two is significantly better."),
-        ((0.0, 0.0, 0.0), "none of the 3 is significantly better."),
-        ((0.0, 0.0, 2.0), "a is better than c; b is better than c; no other difference is significant."),
-    ],
-)
+@pytest.mark.parametrize(("shifts", "words"), [
+    ((0.0, 1.0, 2.0), "a is better than all others."),
+    ((0.0, 1.0), "a is better than b."),
+    ((0.0, 0.0), "neither of the two is significantly better."),
+    ((0.0, 0.0, 0.0), "none of the 3 is significantly better."),
+    ((0.0, 0.0, 2.0), "a is better than c; b is better than c; no other difference is significant."),
+])  # fmt: skip
 def test_one_sentence_says_which_is_better(shifts, words):
     searches = {name: made_up(name, 12, shift=-shift) for name, shift in zip("abc", shifts, strict=False)}
     assert [answer.partition(" trials ")[2] for answer in answers(result_of(searches))] == [words]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("config.yaml", "", "name: runs/taken is a study; choose another name for the comparison"),
-        ("comparison.yaml", f"format: {FORMAT}\nrepeats: all\n", "comparison.yaml: the file is not the plan of a comp"),
-        ("searches.csv", "", "comparison.yaml: the file is missing, but searches.csv exists; choose another name"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("config.yaml", "", "name: runs/taken is a study; choose another name for the comparison"),
+    ("comparison.yaml", f"format: {FORMAT}\nrepeats: all\n", "comparison.yaml: the file is not the plan of a comp"),
+    ("searches.csv", "", "comparison.yaml: the file is missing, but searches.csv exists; choose another name"),
+])  # fmt: skip
 def test_a_folder_of_something_else_is_left_as_it_is(name, text, says):
     file = Path("runs/taken", name)
     file.parent.mkdir(parents=True)

@@ -57,14 +57,11 @@ def without_trial(config):
     return config["lr"]
 
 
-@pytest.mark.parametrize(
-    ("train", "strategy", "says"),
-    [
-        (without_state, ASHA, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
-        (without_trial, ASHA, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
-        (without_trial, "random", "stop at trial.amount and continue from trial.resume_dir"),
-    ],
-)
+@pytest.mark.parametrize(("train", "strategy", "says"), [
+    (without_state, ASHA, r"without_state does not support this; .* @hpo.objective\(continues=True\), stop at"),
+    (without_trial, ASHA, r"without_trial continues trainings, and needs .*; write `def without_trial\(config, "),
+    (without_trial, "random", "stop at trial.amount and continue from trial.resume_dir"),
+])  # fmt: skip
 def test_a_function_that_cannot_continue_is_refused_with_what_to_write(train, strategy, says):
     refuses(hpo.HpoError, says, found, train, space=LR, strategy=strategy)
     assert not Path("runs").exists()
@@ -147,17 +144,14 @@ def computed(trial):
     return trial.suggest_int("x", 1, high)
 
 
-@pytest.mark.parametrize(
-    ("objective", "says"),
-    [
-        (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
-        (computed, r"^computed\(trial\): .*: arguments must be plain values.*as_sampler"),
-        (lambda trial: sum(trial.suggest_int(f"x{i}", 0, 1) for i in (1, 2)), "inside a condition, loop or function"),
-        (lambda trial: computed(trial) + 1, r"^<lambda>\(trial\): passes 'trial' to other code"),
-        (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
-        (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
-    ],
-)
+@pytest.mark.parametrize(("objective", "says"), [
+    (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
+    (computed, r"^computed\(trial\): .*: arguments must be plain values.*as_sampler"),
+    (lambda trial: sum(trial.suggest_int(f"x{i}", 0, 1) for i in (1, 2)), "inside a condition, loop or function"),
+    (lambda trial: computed(trial) + 1, r"^<lambda>\(trial\): passes 'trial' to other code"),
+    (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
+    (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
+])  # fmt: skip
 def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(objective, says):
     refuses(hpo.HpoError, says, found, objective, space=None)
 
@@ -291,13 +285,10 @@ def test_several_objectives_get_the_trials_of_a_search_by_several_metrics(name):
     assert [trial.params for trial in study.trials] == [dict(trial.point) for trial in expected][:15]
 
 
-@pytest.mark.parametrize(
-    ("name", "directions", "says"),
-    [
-        ("cma_es", ["minimize", "minimize"], r"supports only one metric.*2 objectives"),
-        *((name, ["minimize"], "trains by amounts, which works only in `hpo search`") for name in BY_STEPS),
-    ],
-)
+@pytest.mark.parametrize(("name", "directions", "says"), [
+    ("cma_es", ["minimize", "minimize"], r"supports only one metric.*2 objectives"),
+    *((name, ["minimize"], "trains by amounts, which works only in `hpo search`") for name in BY_STEPS),
+])  # fmt: skip
 def test_a_strategy_of_one_loss_or_of_steps_is_refused(name, directions, says):
     refuses(ConfigError, says, optuna.create_study(directions=directions, sampler=as_sampler(make(name))).ask)
 

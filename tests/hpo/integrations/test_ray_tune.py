@@ -85,38 +85,32 @@ def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook_and_
     assert set(found(with_reports, space=LR, trials=12, settings=settings).trials["state"]) == {"complete", "stopped"}
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
-        (tune.uniform(0, 1), {"low": 0.0, "high": 1.0}),
-        (tune.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
-        (tune.quniform(0, 1, 0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
-        (tune.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
-        (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
-        (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
-        (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
-        (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
-        (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
-        (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
-        (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
-        (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
-        (IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
-        (CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
-    ],
-)
+@pytest.mark.parametrize(("given", "read"), [
+    (tune.uniform(0, 1), {"low": 0.0, "high": 1.0}),
+    (tune.loguniform(1e-5, 1e-1), {"low": 1e-5, "high": 0.1, "log": True}),
+    (tune.quniform(0, 1, 0.25), {"low": 0.0, "high": 1.0, "step": 0.25}),
+    (tune.randint(1, 9), {"low": 1, "high": 8, "integer": True}),
+    (tune.qrandint(0, 8, 2), {"low": 0, "high": 8, "step": 2}),
+    (tune.lograndint(1, 65), {"low": 1, "high": 64, "integer": True, "log": True}),
+    (tune.choice([32, 16, "all"]), {"choices": [32, 16, "all"]}),
+    (FloatDistribution(0, 1), {"low": 0.0, "high": 1.0}),
+    (IntDistribution(1, 8), {"low": 1, "high": 8, "integer": True}),
+    (FloatDistribution(1e-5, 0.1, log=True), {"low": 1e-5, "high": 0.1, "log": True}),
+    (FloatDistribution(0.1, 1.1, step=0.5), {"low": 0.1, "high": 1.1, "step": 0.5}),
+    (IntDistribution(1, 7, step=2), {"low": 1, "high": 7, "step": 2}),
+    (IntDistribution(1, 64, log=True), {"low": 1, "high": 64, "integer": True, "log": True}),
+    (CategoricalDistribution(["a", None, 1]), {"choices": ["a", None, 1]}),
+])  # fmt: skip
 def test_a_dimension_of_tune_or_optuna_is_read(given, read):
     assert of_peer(given, "space.lr") == read
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (tune.randn(), "cannot be Ray's Normal; give hpo.log"),
-        (tune.sample_from(lambda _: 1), "cannot be Ray's Function; give hpo.log"),
-        (tune.qloguniform(1e-3, 1.0, 1e-3), "cannot be a logarithmic range with a step"),
-        (tune.grid_search([1, 2]), "cannot be Ray's grid_search; give the list of values, and strategy="),
-    ],
-)
+@pytest.mark.parametrize(("given", "says"), [
+    (tune.randn(), "cannot be Ray's Normal; give hpo.log"),
+    (tune.sample_from(lambda _: 1), "cannot be Ray's Function; give hpo.log"),
+    (tune.qloguniform(1e-3, 1.0, 1e-3), "cannot be a logarithmic range with a step"),
+    (tune.grid_search([1, 2]), "cannot be Ray's grid_search; give the list of values, and strategy="),
+])  # fmt: skip
 def test_a_dimension_that_no_space_has_is_refused(given, says):
     refuses(hpo.HpoError, f"^space.net.lr: {says}", found, lambda config: 1.0, space={"net": {"lr": given}})
 

@@ -53,20 +53,17 @@ def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs():
     assert params(None) == params(2) != params(None, seed=1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
-        ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
-        ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
-        ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
-        ({"space": "C"}, "space: must be a dict of parameters, or a list of such"),
-        ({"space": [["C", [1, 2]]]}, "space: must be a dict of parameters, or a list of such"),
-        ({"space": []}, r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
-        ({"space": [{"C": [1, 2]}, {"C": (1, 2, 3)}]}, "a tuple must be a range"),
-        *(({"strategy": name}, "strategy: must be one that fully trains every point") for name in ("asha", "ladder")),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [
+    ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
+    ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
+    ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
+    ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
+    ({"space": "C"}, "space: must be a dict of parameters, or a list of such"),
+    ({"space": [["C", [1, 2]]]}, "space: must be a dict of parameters, or a list of such"),
+    ({"space": []}, r"space: must be a dict of parameters, or a list of such dicts, given \[\]"),
+    ({"space": [{"C": [1, 2]}, {"C": (1, 2, 3)}]}, "a tuple must be a range"),
+    *(({"strategy": name}, "strategy: must be one that fully trains every point") for name in ("asha", "ladder")),
+])  # fmt: skip
 def test_what_cannot_be_is_refused(arguments, says):
     with pytest.raises(hpo.HpoError, match=says):
         HpoSearchCV(SVC(), **({"space": {"C": (0.1, 1.0)}, "trials": 2, "cv": 2} | arguments)).fit(*IRIS)

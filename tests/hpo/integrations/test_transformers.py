@@ -139,16 +139,13 @@ def trained(trainer, *configs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model_init", "more"),
-    [
-        (plain_net, {}),
-        (lambda trial: Net(1 if trial is None else trial.suggest_int("layers", 1, 3)), {}),
-        (lambda trial: Net(trial.params["layers"] if trial is not None else 1), {}),
-        # It goes through all keys, and so reads all.
-        (lambda trial: Net(*(value for key, value in (trial or {}).items() if key == "layers")), {"layer": 1}),
-    ],
-)
+@pytest.mark.parametrize(("model_init", "more"), [
+    (plain_net, {}),
+    (lambda trial: Net(1 if trial is None else trial.suggest_int("layers", 1, 3)), {}),
+    (lambda trial: Net(trial.params["layers"] if trial is not None else 1), {}),
+    # It goes through all keys, and so reads all.
+    (lambda trial: Net(*(value for key, value in (trial or {}).items() if key == "layers")), {"layer": 1}),
+])  # fmt: skip
 def test_model_init_gets_a_trial_as_from_the_trainers_own_backends(tmp_path, model_init, more):
     trainer = new_trainer(tmp_path, model_init, callbacks=[Watching()])
     trained(trainer, {"layers": 2, "learning_rate": 0.1, **more}, {"layers": 3, "learning_rate": 0.2, **more})

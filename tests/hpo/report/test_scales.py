@@ -131,17 +131,14 @@ ONE, OTHER = [[1.0], [2.0], [3.0]], [[1.5], [1.2], [1.0]]
 NOISY = [[[low + s, low, low - s], [mid - s, mid, mid + s]] for s, low, mid in ((0.2, 1.0, 2.0), (0.2, 1.3, 1.0))]
 
 
-@pytest.mark.parametrize(
-    ("by_scale", "words"),
-    [
-        ([ONE, ONE], "is the same at every scale"),
-        ([ONE, OTHER], "moves by 2 places in its list of values; with the smallest scale's best rate, other"),
-        ([ONE, OTHER], "one training each, this may be chance: set study.repeats=3"),
-        (NOISY, "(standard error 0.23; this may be chance)"),
-        ([ONE[::-1], [[2.0], [1.5]]], "the smallest scale's best value failed, or was not tried, at 1"),
-        ([[], []], "no value of rate has a score"),
-    ],
-)
+@pytest.mark.parametrize(("by_scale", "words"), [
+    ([ONE, ONE], "is the same at every scale"),
+    ([ONE, OTHER], "moves by 2 places in its list of values; with the smallest scale's best rate, other"),
+    ([ONE, OTHER], "one training each, this may be chance: set study.repeats=3"),
+    (NOISY, "(standard error 0.23; this may be chance)"),
+    ([ONE[::-1], [[2.0], [1.5]]], "the smallest scale's best value failed, or was not tried, at 1"),
+    ([[], []], "no value of rate has a score"),
+])  # fmt: skip
 def test_a_table_of_values_and_scales_says_what_moves_and_whether_it_may_be_chance(by_scale, words):
     """Of a grid of `rate` over two scales: the losses by seed of each value."""
     values, trials, goal = ["low", "mid", "high"], [], Goal({"score": "minimize"}, target=2)

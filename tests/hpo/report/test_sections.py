@@ -47,21 +47,18 @@ LOWEST = 1.000123456789e-4
 CLOSE = [trial(0, [0.90, 0.92]), trial(1, [0.89, 0.92]), trial(2, [0.88, 0.91])]
 
 
-@pytest.mark.parametrize(
-    ("first", "words"),
-    [
-        ([trial(0, [0.90, 0.91])], None),
-        ([trial(0, [0.90, 0.91], MIDDLE | {"kind": "b"})], None),
-        ([trial(0, [0.90, 0.91], MIDDLE | {"layers": 4})], "layers (4) is the last"),
-        ([trial(0, [0.8, 0.8], MIDDLE | {"layers": 4}), trial(1, [0.90, 0.91])], "1 other configuration is within"),
-        ([trial(0, [0.90, 0.91], MIDDLE | {"lr": LOWEST})], "lr (0.000100012) is at the lower"),
-        (CLOSE, "1 other configuration is within one standard error (0.01) of the winner: trial 1"),
-        ([trial(0, [0.4, 0.41], curve=RISING)], "longer training"),
-        ([trial(0, [0.4, 0.41], curve=[*RISING, {"epoch": 5, "accuracy": 0.2}])], None),
-        ([trial(0, [0.9, 0.91]), *(trial(n, [None]) for n in range(1, 4))], "3 of 19 ended trials failed"),
-        ([trial(0, [0.9, 0.91]), trial(50, [None])], None),
-    ],
-)
+@pytest.mark.parametrize(("first", "words"), [
+    ([trial(0, [0.90, 0.91])], None),
+    ([trial(0, [0.90, 0.91], MIDDLE | {"kind": "b"})], None),
+    ([trial(0, [0.90, 0.91], MIDDLE | {"layers": 4})], "layers (4) is the last"),
+    ([trial(0, [0.8, 0.8], MIDDLE | {"layers": 4}), trial(1, [0.90, 0.91])], "1 other configuration is within"),
+    ([trial(0, [0.90, 0.91], MIDDLE | {"lr": LOWEST})], "lr (0.000100012) is at the lower"),
+    (CLOSE, "1 other configuration is within one standard error (0.01) of the winner: trial 1"),
+    ([trial(0, [0.4, 0.41], curve=RISING)], "longer training"),
+    ([trial(0, [0.4, 0.41], curve=[*RISING, {"epoch": 5, "accuracy": 0.2}])], None),
+    ([trial(0, [0.9, 0.91]), *(trial(n, [None]) for n in range(1, 4))], "3 of 19 ended trials failed"),
+    ([trial(0, [0.9, 0.91]), trial(50, [None])], None),
+])  # fmt: skip
 def test_what_the_winner_and_the_other_trials_give_reason_to_doubt(first, words):
     lines = said(many(*first), first[0])
     assert (len(lines), words or "") == (int(words is not None), words if words and words in lines[0] else "")
@@ -93,16 +90,13 @@ def test_a_training_that_was_not_the_same_when_it_was_repeated():
     assert "score at 3 was 0.5, and is 0.4 now" in line
 
 
-@pytest.mark.parametrize(
-    ("dimension", "value", "end"),
-    [
-        # Nothing lies beyond a dropout of 0, but beyond an upper end of 0 something may.
-        ([0.0, 0.1, 0.2], 0.0, None),
-        ({"low": -4.0, "high": 0.0}, 0.0, "upper"),
-        *(({"low": 5, "high": 200}, value, end) for value, end in ((5, "lower"), (200, "upper"), (6, None))),
-        *(({"low": 5, "high": high}, 5, end) for high, end in ((7, "lower"), (6, None))),
-    ],
-)
+@pytest.mark.parametrize(("dimension", "value", "end"), [
+    # Nothing lies beyond a dropout of 0, but beyond an upper end of 0 something may.
+    ([0.0, 0.1, 0.2], 0.0, None),
+    ({"low": -4.0, "high": 0.0}, 0.0, "upper"),
+    *(({"low": 5, "high": 200}, value, end) for value, end in ((5, "lower"), (200, "upper"), (6, None))),
+    *(({"low": 5, "high": high}, 5, end) for high, end in ((7, "lower"), (6, None))),
+])  # fmt: skip
 def test_what_counts_as_the_end_of_a_range(dimension, value, end):
     whole = {"log": True, "integer": True} if isinstance(value, int) else {}
     space = space_from_dict({"key": dimension if isinstance(dimension, list) else dimension | whole})
@@ -133,33 +127,30 @@ TESTED = {"evaluations_of_these_data": 1, "trial": 0, "metrics": {"size": 150.0}
 CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]}]
 
 
-@pytest.mark.parametrize(
-    ("summary", "words"),
-    [
-        ({"test": TESTED | {"evaluations_of_these_data": 2}}, "the test split of th"),
-        # What is said of the tested trial does not hold for a later winner.
-        (against(0.5, -0.1) | {"test": TESTED | {"trial": 7}}, "the test score is that of trial 7,"),
-        (split(duplicates={"train / test": 4, "train / validation": 0}), "4 examples are in tw"),
-        (split(duplicates={"train / test": 1}), "1 example is in two"),
-        (split(is_test_within_reach=True), "every training reads"),
-        (labelled(70), "'pos' (0.7000): a model that always predicts this label is as good"),
-        (labelled(69), None),
-        (labelled(70) | {"metric": {"name": "loss"}}, None),
-        ({"environment": {"is_dirty": True}}, "the code had uncommi"),
-        (against(0.5, 0.0), "overtuned"),
-        (against(0.5, 0.1), None),
-        # A winner that is the default is not held against itself.
-        (against(0.77, 0.0) | {"test": TESTED, "baselines": {"default": {"number": 0}}}, None),
-        (against(0.77, 0.0) | {"test": TESTED, "baselines": validated(0.69)}, "overtuned"),
-        # A rule may choose a winner that is worse in the leading metric on validation, too.
-        (against(0.77, -0.1) | {"baselines": validated(0.7)}, None),
-        (against(0.77, -0.1) | {"baselines": validated(0.8), "front": KNEE}, "in accuracy the winner (0.6700) is not"),
-        ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
-        ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
-        ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
-        ({"study": {"allowed_changes": CHANGES, "objective": "a:b"}}, "data: train; python: was 3.11"),
-    ],
-)
+@pytest.mark.parametrize(("summary", "words"), [
+    ({"test": TESTED | {"evaluations_of_these_data": 2}}, "the test split of th"),
+    # What is said of the tested trial does not hold for a later winner.
+    (against(0.5, -0.1) | {"test": TESTED | {"trial": 7}}, "the test score is that of trial 7,"),
+    (split(duplicates={"train / test": 4, "train / validation": 0}), "4 examples are in tw"),
+    (split(duplicates={"train / test": 1}), "1 example is in two"),
+    (split(is_test_within_reach=True), "every training reads"),
+    (labelled(70), "'pos' (0.7000): a model that always predicts this label is as good"),
+    (labelled(69), None),
+    (labelled(70) | {"metric": {"name": "loss"}}, None),
+    ({"environment": {"is_dirty": True}}, "the code had uncommi"),
+    (against(0.5, 0.0), "overtuned"),
+    (against(0.5, 0.1), None),
+    # A winner that is the default is not held against itself.
+    (against(0.77, 0.0) | {"test": TESTED, "baselines": {"default": {"number": 0}}}, None),
+    (against(0.77, 0.0) | {"test": TESTED, "baselines": validated(0.69)}, "overtuned"),
+    # A rule may choose a winner that is worse in the leading metric on validation, too.
+    (against(0.77, -0.1) | {"baselines": validated(0.7)}, None),
+    (against(0.77, -0.1) | {"baselines": validated(0.8), "front": KNEE}, "in accuracy the winner (0.6700) is not"),
+    ({"finalists": [{"fresh_score": None, "error": "no"}] * 2}, "all finalists failed"),
+    ({"finalists": [{"fresh_score": None, "error": "no"}, {"fresh_score": 0.5}]}, None),
+    ({"finalists": [{"fresh_score": None, "error": None}]}, "not all finalists are trained on fresh seeds yet"),
+    ({"study": {"allowed_changes": CHANGES, "objective": "a:b"}}, "data: train; python: was 3.11"),
+])  # fmt: skip
 def test_what_the_rest_of_the_report_gives_reason_to_doubt(summary, words):
     lines = said(many(), **summary)
     assert (len(lines), words or "") == (int(words is not None), words if words and words in lines[0] else "")
@@ -173,24 +164,21 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
     return against_default({"winner": winner, "baselines": {"default": default}, "metric": metric, "top": [winner]})
 
 
-@pytest.mark.parametrize(
-    ("now", "before", "more", "text"),
-    [
-        (0.9, 0.8, {}, "In the search it is better by 0.1000 than the default configuration, which has 0.8000 (trial"),
-        (0.8, 0.9, {"direction": "minimize"}, "In the search it is better by 0.1000"),
-        # Few digits are never all zeros.
-        (3e-6, 2e-6, {}, "In the search it is better by 1.000e-6 than"),
-        (0.8, 0.9, {}, "In the search it is worse by 0.1000"),
-        (0.8, 0.8, {}, "In the search it is as good as the default configuration"),
-        (0.9, 0.8, {"amount": 1}, "The default configuration (trial 0) was trained to 1 only, and has 0.8000: "),
-        (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
-        (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
-        # What is expected counts where that is known.
-        (0.9, 0.8, {"gain": (0.09, 0.0415, 0.1385)}, "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)"),
-        (0.9, 0.8, {"gain": (0.09, -0.01, 0.19)}, "(95 % -0.0100 to 0.1900, which may be chance) than the default"),
-        (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "It is expected to be worse by 0.0100"),
-    ],
-)
+@pytest.mark.parametrize(("now", "before", "more", "text"), [
+    (0.9, 0.8, {}, "In the search it is better by 0.1000 than the default configuration, which has 0.8000 (trial"),
+    (0.8, 0.9, {"direction": "minimize"}, "In the search it is better by 0.1000"),
+    # Few digits are never all zeros.
+    (3e-6, 2e-6, {}, "In the search it is better by 1.000e-6 than"),
+    (0.8, 0.9, {}, "In the search it is worse by 0.1000"),
+    (0.8, 0.8, {}, "In the search it is as good as the default configuration"),
+    (0.9, 0.8, {"amount": 1}, "The default configuration (trial 0) was trained to 1 only, and has 0.8000: "),
+    (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
+    (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
+    # What is expected counts where that is known.
+    (0.9, 0.8, {"gain": (0.09, 0.0415, 0.1385)}, "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)"),
+    (0.9, 0.8, {"gain": (0.09, -0.01, 0.19)}, "(95 % -0.0100 to 0.1900, which may be chance) than the default"),
+    (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "It is expected to be worse by 0.0100"),
+])  # fmt: skip
 def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_compared(now, before, more, text):
     assert text in compared(now, before, **more)
 

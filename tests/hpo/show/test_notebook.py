@@ -46,14 +46,11 @@ def test_figures_are_files_for_a_paper_and_equal_figures_are_equal_files(study, 
     assert first == second
 
 
-@pytest.mark.parametrize(
-    ("figure", "file", "says"),
-    [
-        ("best_so_far", "best.jpg", r"file: must end with one of .pdf, .png, .svg, given 'best.jpg'"),
-        ("best_so_far", "nowhere/best.pdf", r"file: 'nowhere/best.pdf' cannot be written: No such file"),
-        ("contours", "contours.pdf", r"plotly needs the package kaleido and Chrome to write contours"),
-    ],
-)
+@pytest.mark.parametrize(("figure", "file", "says"), [
+    ("best_so_far", "best.jpg", r"file: must end with one of .pdf, .png, .svg, given 'best.jpg'"),
+    ("best_so_far", "nowhere/best.pdf", r"file: 'nowhere/best.pdf' cannot be written: No such file"),
+    ("contours", "contours.pdf", r"plotly needs the package kaleido and Chrome to write contours"),
+])  # fmt: skip
 def test_a_figure_that_cannot_be_a_file_is_refused_in_one_line(study, figure, file, says, monkeypatch):
     def without_kaleido(*_, **__):
         raise RuntimeError("Image export requires the Kaleido package")
@@ -85,13 +82,10 @@ importlib.import_module = interrupted
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "says"),
-    [
-        ("", r"stopped: \d of 2 trials are saved in runs/train; repeat the call to go on\n"),
-        (EARLY, r"stopped( before any training began)?; repeat the call to go on\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "says"), [
+    ("", r"stopped: \d of 2 trials are saved in runs/train; repeat the call to go on\n"),
+    (EARLY, r"stopped( before any training began)?; repeat the call to go on\n"),
+])  # fmt: skip
 def test_ctrl_c_in_a_script_is_one_line_and_the_signals_exit_code(before, says):
     Path("script.py").write_text(before + SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, check=False)

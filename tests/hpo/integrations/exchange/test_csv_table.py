@@ -89,19 +89,16 @@ def test_states_in_words_of_others(column, states, scores, num_unfinished):
     assert ([attempt.score for attempt in table.attempts], table.num_unfinished) == (scores, num_unfinished)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("\x00\udcff", "cannot be read"),
-        ("x,y\n1,2\n", "no column 'score'; .*x, y"),
-        ("x,scores\n1,2\n", "did you mean 'scores'"),
-        ("x,score\n\n\n1,high\n", r"table.csv:4: 'score' must be a number, given 'high'"),
-        *((f"x,score\n{row}\n", r"table.csv:2: must have 2 cells") for row in ("1,2,3", "1")),
-        ("x,score, x\n1,2,3\n", "two columns are called 'x'"),
-        ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' both mean the hyperparameter 'a.b'"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "is empty"),
+    ("\x00\udcff", "cannot be read"),
+    ("x,y\n1,2\n", "no column 'score'; .*x, y"),
+    ("x,scores\n1,2\n", "did you mean 'scores'"),
+    ("x,score\n\n\n1,high\n", r"table.csv:4: 'score' must be a number, given 'high'"),
+    *((f"x,score\n{row}\n", r"table.csv:2: must have 2 cells") for row in ("1,2,3", "1")),
+    ("x,score, x\n1,2,3\n", "two columns are called 'x'"),
+    ("config/a/b,config/a.b,score\n1,2,3\n", "'config/a/b' and 'config/a.b' both mean the hyperparameter 'a.b'"),
+])  # fmt: skip
 def test_a_broken_table_is_named_with_its_line(text, message):
     refuses(DataError, message, read, text)
 

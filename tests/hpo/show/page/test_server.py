@@ -46,16 +46,13 @@ def client(runs):
     pages.close()
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "says"),
-    [
-        ("/", {}, "with its token"),
-        (f"/{TOKEN}x/", {}, "with its token"),
-        (f"/{TOKEN}/", {"host": "evil.example:8000"}, "Invalid host"),
-        (f"/{TOKEN}/events", {"origin": "http://evil.example"}, "another site"),
-        (f"/{TOKEN}/events", {"origin": "null"}, "another site"),
-    ],
-)
+@pytest.mark.parametrize(("path", "headers", "says"), [
+    ("/", {}, "with its token"),
+    (f"/{TOKEN}x/", {}, "with its token"),
+    (f"/{TOKEN}/", {"host": "evil.example:8000"}, "Invalid host"),
+    (f"/{TOKEN}/events", {"origin": "http://evil.example"}, "another site"),
+    (f"/{TOKEN}/events", {"origin": "null"}, "another site"),
+])  # fmt: skip
 def test_requests_of_others_are_refused(client, path, headers, says):
     answer = client.get(path, headers=headers)
     assert (answer.status_code in (400, 403), says in answer.text) == (True, True), answer.text
