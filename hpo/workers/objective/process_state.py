@@ -2,6 +2,7 @@
 
 import contextlib
 import decimal
+import functools
 import gc
 import os
 import random
@@ -128,8 +129,6 @@ def isolated_state(seed: int, threads: int) -> Iterator[None]:
     of `hpo search` and `hpo reproduce`. After the block, restore changed global settings. Changes from before the block
     are kept, such as changes by the import of the user's modules. Torch is set and restored only if it is imported.
     """
-    from threadpoolctl import threadpool_limits  # here: it takes a while to load
-
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
     # Ray's workers begin with this variable; libraries that are loaded already do not read it again.
@@ -143,7 +142,7 @@ def isolated_state(seed: int, threads: int) -> Iterator[None]:
         torch.set_num_threads(threads)
     os.environ["OMP_NUM_THREADS"] = str(threads)
     try:
-        with contextlib.nullcontext() if is_set else threadpool_limits(threads):
+        with contextlib.nullcontext() if is_set else _thread_pools(len(sys.modules)).limit(limits=threads):
             yield
     finally:
         if os.environ != variables:
@@ -159,6 +158,18 @@ def isolated_state(seed: int, threads: int) -> Iterator[None]:
                 put(before)
         # Restore handlers last, because one of our handlers may raise an exception.
         _set_handlers(handlers)
+
+
+@functools.lru_cache(maxsize=1)
+def _thread_pools(num_modules: int) -> Any:
+    """Return the controller of the loaded numerical libraries' threads.
+
+    Finding the libraries takes a millisecond, so find them again only after the number of imported modules has changed.
+    """
+    del num_modules
+    from threadpoolctl import ThreadpoolController  # here: it takes a while to load
+
+    return ThreadpoolController()
 
 
 def _handlers() -> dict[int, Any]:
