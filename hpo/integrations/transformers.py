@@ -171,7 +171,7 @@ class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has 
     def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
         self._trial, self._checkpoint = trial, checkpoint
         # The number of evaluations that are already reported.
-        self._num_reported = trial.trained
+        self._num_reported = trial.earlier_amount
 
     def on_train_begin(self, _: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Report the evaluations that an interrupted training has saved; reload its weights (see `_reload`)."""
