@@ -302,8 +302,9 @@ def search(
         direction: whether a higher or a lower score is better; not with several metrics. May be left out if `metric`
             is a known name, such as `loss` or `val_accuracy`.
         limits: the limits that the best trial must keep, by name of a metric or of another returned number. A single
-            number is the maximum, or the minimum for a maximized metric and for a known one, such as accuracy:
-            `{"memory": 8e9}`. A dict may set `min` and `max`: `{"latency": {"min": 1, "max": 5}}`.
+            number is the maximum, such as `{"memory": 8e9}`. It is the minimum if higher is better: for a maximized
+            metric, and for a known name such as accuracy. A dict may set `min` and `max`: `{"latency": {"min": 1,
+            "max": 5}}`.
         measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training that does not
             return all of these numbers fails. Limits on them may be set after the search.
         choose: with several metrics, the rule that chooses from the Pareto front: `"knee"` (the default),
