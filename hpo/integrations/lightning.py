@@ -79,7 +79,8 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
             _save_model(trainer, best, trial.checkpoint_dir)
     parameters = {"parameters": float(sum(weight.numel() for weight in model.parameters() if weight.requires_grad))}
     if best is None:
-        return parameters | callback.curve[-1]
+        # A training without a validation split may log no metrics.
+        return parameters | callback.curve[-1] if callback.curve[-1] else {}
     # Like ModelCheckpoint, return the first of equal epochs.
     chosen = [point for point in callback.curve if point.get(best.monitor) == float(best.best_model_score)]
     return parameters | (chosen or callback.curve[-1:])[0]

@@ -127,7 +127,7 @@ def test_other_data_are_another_study_and_are_refused_under_its_name():
     arguments = {"space": SPACE, "trials": 1, "folds": 2}
     assert [found(tells, data=frame(shift), **arguments).name for shift in (0, 0, 100)] == ["tells", "tells", "tells-2"]
     others = [frame(100), frame().rename(columns={"x": "z"}), frame().astype({"x": "float64"}), ROWS]
-    for data, says in zip(others, [*["part development was"] * 3, "was a DataFrame and is now a number"], strict=True):
+    for data, says in zip(others, [*["development was"] * 3, "was a DataFrame and is now a number"], strict=True):
         refuses(f"data:? {says}", found, tells, data=data, name="tells", **arguments)
 
 
