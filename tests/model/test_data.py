@@ -69,6 +69,7 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     ("a.csv", "text,text,label\na,b,c\n", r"a.csv:1: two columns are called 'text'"),
     ("a.csv", ",\n,\n", r"a.csv: every field is empty"),
     ("a.csv", " \n", r"a.csv: the file is empty"),
+    ("a.csv", 'a;b\nc;d\n"e"x;f\n', r"a.csv:3: .*';' expected"),
     ("a.csv", "a, b;c\nd;e\nf;g;h\n", r"a.csv:3: has 3 fields; must have 2"),
     ("a.csv", "text|label\none|x\n", r"a.csv:1: has 1 column, 'text\|label'; .* by commas, semicolons or tabs"),
     ("a.tsv", "\none,x\n", r"a.tsv:2: has no tab, but commas; if commas .* set data\.format=csv"),

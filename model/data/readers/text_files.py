@@ -1,5 +1,6 @@
 """Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); an error in a row names its line."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -273,13 +274,12 @@ def _num_equal_rows(text: str, delimiter: str, num_columns: int) -> int:
 
     Skip blank rows, and stop at a row that is not valid CSV.
     """
-    lengths = []
+    lengths: list[int] = []
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    try:
-        rows = (row for row in reader if any(field.strip() for field in row))
-        lengths += [len(row) for row in itertools.islice(rows, _COMPARED_ROWS)]
-    except csv.Error:
-        pass
+    rows = (row for row in reader if any(field.strip() for field in row))
+    with contextlib.suppress(csv.Error):
+        # On an error, `extend` keeps the rows before it.
+        lengths.extend(len(row) for row in itertools.islice(rows, _COMPARED_ROWS))
     return lengths.count(lengths[0]) if lengths and lengths[0] >= num_columns else 0
 
 
@@ -331,7 +331,7 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column of `role` if no column has a usual name of this role; None = the column cannot be told.
+    """Return the column of `role` if no column has a usual name of this role; None = the column is not known.
 
     The roles without such a column take the columns without a usual name, in order. If any column is configured, or if
     the numbers of columns and roles differ, return None.
