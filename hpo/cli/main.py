@@ -57,7 +57,7 @@ GROUPS = {
         "test": ("evaluation:evaluate", "score the winner on the test split, once"),
         "reproduce": ("reproduce:reproduce", "train recorded trials again and compare the scores"),
         "predict": ("trained_model:predict", "classify, tag, translate or continue texts with a trained model"),
-        "attention": ("trained_model:attention", "draw the attention of a trained model for one text"),
+        "attention": ("trained_model:attention", "draw the attention weights of a trained model for one text"),
     },
     "keep": {
         "note": ("steer:note", "add a note or tags to a study"),

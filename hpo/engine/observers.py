@@ -20,6 +20,7 @@ _GO_ON = (
     "run `hpo resume` (with --allow-changes if the code has changed; for a function from Python, call "
     "hpo.search(..., allow_changes=True))"
 )
+_START_AGAIN = "choose another study.name, or first delete this study with `hpo remove`"
 
 
 class Observer:
@@ -98,14 +99,14 @@ class FirstFailures(Observer):
         if self._lacks_metric is not None:
             raise StudyError(
                 f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way. To "
-                f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, choose another "
-                f"study.name, and leave out the metrics, limits and measured numbers that the objective does not report"
+                f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, name only "
+                f"metrics, limits and measured numbers that the objective reports, and {_START_AGAIN}"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial failed" if self._most == 1 else f"{len(self._errors)} trials all failed with the same error"
             raise StudyError(
                 f"search: stopped by study.stop_after_failures={self._most} (null = never), because the first {first}: "
-                f"{self._errors[0]}. Fix the error, then start another study. Or, to use the rest of this study's "
+                f"{self._errors[0]}. Fix the error, and {_START_AGAIN}. Or, to use the rest of this study's "
                 f"budget, {_GO_ON}"
             )
 

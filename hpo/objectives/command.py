@@ -289,10 +289,10 @@ class _Stream:
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Pass on the complete lines, and return them. A returned line may be cut after `LONGEST_LINE` characters.
+        """Write the complete lines to this process's stream, and return them.
 
-        An incomplete line must wait, because both streams may go to one log. After `LONGEST_LINE` characters it is
-        passed on, too.
+        An incomplete line waits for its end, so that lines of the two streams do not mix in one log. Without an end,
+        it is written after `LONGEST_LINE` characters. A returned line has at most `LONGEST_LINE` characters.
         """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE

@@ -83,10 +83,15 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         self._complete: list[Trial] = []
         for trial in history:
             self._keep(trial)
+        self._running_trials: set[int] = set()
         self._started = clock()
 
     def __exit__(self, *_: object) -> None:
         """End the display."""
+
+    def trial_opened(self, trial: Trial) -> None:
+        """Add the trial to the running trials."""
+        self._running_trials.add(trial.number)
 
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial."""
@@ -101,6 +106,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
     def _count(self, trial: Trial) -> bool:
         """Count a trial; return whether this trial is the best of its scale, or on the Pareto front of its scale."""
         self.num_done += is_counted(trial, self._counts)
+        self._running_trials.discard(trial.number)
         self._keep(trial)
         if trial.keeps_limits:
             before = self._fronts.get(trial.scale, [])
@@ -152,16 +158,20 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
 
     def _time_left(self) -> str:
         """Return the time left as text; empty if the time is unknown or no trial remains."""
-        seconds = self._seconds_left()
+        seconds = self.seconds_left()
         return format_duration(seconds) if seconds else ""
 
-    def _seconds_left(self) -> float | None:
-        """Return the seconds left at this session's pace, limited by `minutes`; None if unknown or no trial remains."""
+    def seconds_left(self) -> float | None:
+        """Return the seconds left at this session's pace, limited by `minutes`; None if unknown or no trial remains.
+
+        A running trial counts as half done, because several workers train at the same time.
+        """
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
             return None
         passed = self._clock() - self._started
-        seconds = passed / done * missing
+        half_done = len(self._running_trials) / 2
+        seconds = passed / (done + half_done) * max(missing - half_done, 0.0)
         if self._study.minutes is not None:
             seconds = max(0.0, min(seconds, 60 * self._study.minutes - self._seconds_before - passed))
         return seconds

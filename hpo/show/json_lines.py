@@ -128,7 +128,7 @@ class JsonProgress(Progress):
             "counts": self._counts,
             "best": best_trial,
             "on_front": len(self._front) if len(self._goal.metrics) > 1 else None,
-            "seconds_left": self._seconds_left(),
+            "seconds_left": self.seconds_left(),
         }
 
     def _scores(self, trial: Trial) -> Mapping[str, float]:

@@ -44,6 +44,7 @@ class WatchedProgress(TerminalProgress):
                 if trial.number not in self._shown_trials:
                     self._shown_trials.add(trial.number)
                     self.trial_finished(trial)
+        self._running_trials = {task.trial for task in snapshot.tasks}
         since = self._clock() - time.time()
         self._running = {
             (task.trial, task.task): Sign(since + (task.reported or task.started), task.point, printable(task.where))

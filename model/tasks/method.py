@@ -139,13 +139,13 @@ def _vocabulary(data: Any) -> str:
     if data.name == "language_modelling" and data.tokens == "subwords":
         return (
             f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and the merged pairs "
-            f"that occur at least {data.min_count} time(s){_LEARNED}; no text is unknown"
+            f"that occur at least {data.min_count} times{_LEARNED}; no text is unknown"
         )
     units = {getattr(data, "tokens", "words"), getattr(data, "target_tokens", None)}
     most = f", at most {data.max_size:,}" if data.max_size else ""
-    single = f"tokens that occur at least {data.min_count} time(s){most}" if units - {"subwords", None} else ""
+    single = f"tokens that occur at least {data.min_count} times{most}" if units - {"subwords", None} else ""
     subwords = (
-        f"byte-pair encoding: characters, and merged pairs that occur at least {data.min_count} time(s){most}"
+        f"byte-pair encoding: characters, and merged pairs that occur at least {data.min_count} times{most}"
         if "subwords" in units
         else ""
     )

@@ -229,7 +229,7 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
             return name, {"choices": list(given["choices"])}
         is_whole, log = kind == "suggest_int", bool(given.get("log")) or kind == "suggest_loguniform"
         ends = (given["low"], given["high"])
-        return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), is_from_low=True)
+        return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), starts_at_low=True)
     except (LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"{where}: arguments must be plain values or constants of the module; {_HINT}") from error
 

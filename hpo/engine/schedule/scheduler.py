@@ -241,7 +241,7 @@ class Scheduler:
     def _judge(self, race: Race, number: int) -> None:
         """Stop a trial that is behind in the race, else queue its remaining tasks. A recorded decision is repeated."""
         trial, rivals = self._trials[number], self._unjudged.pop(number)
-        if trial.state == "running" and race.is_behind(trial, rivals):
+        if trial.state == "running" and race.must_stop(trial, rivals):
             trial = self._stop(number)
         if len(trial.outcomes) == race.tasks and trial.state != "running":
             self._missing[number] = 0

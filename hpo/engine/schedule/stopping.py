@@ -89,10 +89,10 @@ class Race:
         front = extend_front(list(rivals), means)
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
-    def is_behind(self, trial: Trial, rivals: Rivals) -> bool:
-        """Return whether the race must stop a trial because the trial failed, is behind a rival, or exceeds a limit.
+    def must_stop(self, trial: Trial, rivals: Rivals) -> bool:
+        """Return whether to stop a trial because it is behind a rival, exceeds a limit, or failed.
 
-        A trial also counts as failed if one of its first `tasks` tasks lacks a metric.
+        A trial without a value of every metric in the compared tasks counts as failed.
         """
         own = self._first_losses(trial)
         if not own or not rivals:

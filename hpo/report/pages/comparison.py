@@ -40,7 +40,7 @@ def _blocks(result: ComparisonJson) -> Iterator[Block]:
 def tables(result: ComparisonJson) -> dict[str, Table]:
     """Return all tables by title, including empty tables.
 
-    The table `Verdicts` has one row for each pair of strategies at each budget; it is empty for studies.
+    `Verdicts` has one row for each pair of strategies at each budget. It is empty if existing studies are compared.
     """
     return {
         "Standings": _standings(result),

@@ -89,8 +89,8 @@ def _expected_text(summary: ReportJson, text: Callable[[float], str]) -> str:
         return ""
     value, low, high = (f"${text(number)}$" for number in (expected.value, expected.low, expected.high))
     return (
-        f" Corrected for the choice among {format_count(expected.best_of, 'trial*')}, new trainings of the winner are "
-        f"expected to score {value} on average (95 \\% interval of this mean {low} to {high})."
+        f" New trainings of the winner are expected to score {value} on average (95 \\% interval {low} to {high}). "
+        f"This value is corrected for the choice of the best of {format_count(expected.best_of, 'trial*')}."
     )
 
 

@@ -89,7 +89,7 @@ class ScaleTable(TypedDict):
     ]
     moves_is: Annotated[
         Literal["factor", "places"],
-        Field(description="factor = largest / smallest best value, places = distance in the list of values"),
+        Field(description="factor: largest best value / smallest; places: distance in the list of values"),
     ]
     cost: Annotated[
         float | None,

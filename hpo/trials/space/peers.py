@@ -95,7 +95,7 @@ def _of_optuna(value: Any, where: str) -> dict[str, Any]:
     if kind not in ("FloatDistribution", "IntDistribution"):
         _refuse(where, f"Optuna's {kind}")
     is_whole = kind == "IntDistribution"
-    return range_of(where, value.low, value.high, is_whole=is_whole, log=value.log, step=value.step, is_from_low=True)
+    return range_of(where, value.low, value.high, is_whole=is_whole, log=value.log, step=value.step, starts_at_low=True)
 
 
 def _of_scipy(value: Any, where: str) -> dict[str, Any]:
@@ -173,13 +173,17 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
 
 
 def range_of(
-    where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, is_from_low: bool = False
+    where: str, low: Any, high: Any, is_whole: bool, log: bool = False, step: Any = None, starts_at_low: bool = False
 ) -> dict[str, Any]:
     """Convert a range of another tool to the form of conf/space.
 
-    In conf/space, the values of a range with a step are low, low + step and so on. `is_from_low` says whether the
-    values in the other tool are the same. If not, those values are the multiples of the step. In this case, raise
-    SpaceError unless low and high are multiples of the step.
+    In conf/space, the values of a range with a step are low, low + step and so on.
+
+    Args:
+        starts_at_low: whether the other tool has the same values. If false, its values are the multiples of the step.
+
+    Raises:
+        SpaceError: `starts_at_low` is false, and low or high is not a multiple of the step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}
@@ -187,7 +191,7 @@ def range_of(
         return ends | ({"integer": True} if is_whole else {}) | ({"log": True} if log else {})
     if log:
         _refuse(where, "a logarithmic range with a step")
-    if not is_from_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):
+    if not starts_at_low and any(abs(end / step - round(end / step)) > 1e-6 for end in ends.values()):
         _refuse(
             where,
             f"a range from {low!r} to {high!r} with step {step!r}, because both ends must be multiples of the step",

@@ -143,7 +143,10 @@ def as_meant(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) 
 
 
 def default_as_meant(value: Any, dimension: Any) -> Any:
-    """Return the default of a dimension from `as_meant`; a text such as 1e-5 becomes a number, as in `as_meant`."""
+    """Convert a default to the type of its dimension; for example, the text 1e-5 becomes a number.
+
+    `dimension` is in the form that `as_meant` returns.
+    """
     fields = dimension if isinstance(dimension, Mapping) else {"values": dimension}
     return _leaf({**fields, "default": value}, "space")["default"]
 

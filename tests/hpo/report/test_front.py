@@ -110,7 +110,7 @@ def test_the_pages_have_the_front_and_trials_in_its_order_and_when_its_choice_wa
     study = prepared(folder, config())
     tables = write_latex(study, report).read_text()
     assert all(
-        each in tables for each in (rf"{winner}$^\star$ & ", "new trainings of the winner are expected to score $")
+        each in tables for each in (rf"{winner}$^\star$ & ", "New trainings of the winner are expected to score $")
     )
     assert r"(minimize), within latency $\leq$ 6: mean over 1 fold and 2 seeds each, with 95 \% intervals in" in tables
     members = [

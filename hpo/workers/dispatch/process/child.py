@@ -102,8 +102,9 @@ class Child:
         """Run a task and yield the messages of `run_task`. If the process dies, the last message is `{"died": {...}}`.
 
         `died` has three fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
-        killed because memory ran out, else None. The last message, with or without `died`, has `printed`: the task's
-        output without secrets. Every few seconds, one of the earlier messages also has `printed`.
+        killed because memory ran out, else None.
+
+        Every few seconds, and in the last message, `printed` has the task's output so far without secrets.
 
         Args:
             payload: the task.

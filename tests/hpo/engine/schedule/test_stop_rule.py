@@ -107,7 +107,7 @@ def test_a_trial_is_behind_where_a_rival_is_better_with_certainty_in_all_in_whic
     """The rival has 1 in all of them."""
     race = Race(3, LEVEL, GOALS[goal])
     rivals = race.add_rival({}, trial(0, EQUAL, GOALS[goal]))
-    assert race.is_behind(trial(9, EQUAL | own, GOALS[goal], tasks=3), rivals) == expected
+    assert race.must_stop(trial(9, EQUAL | own, GOALS[goal], tasks=3), rivals) == expected
 
 
 def test_a_rival_counts_within_the_limits_alone():
@@ -115,7 +115,7 @@ def test_a_rival_counts_within_the_limits_alone():
     race = Race(3, LEVEL, goal)
     for size, expected in ((9, False), (6, True)):
         rivals = race.add_rival({}, trial(0, EQUAL | {"c": [size] * 4}, goal))
-        assert race.is_behind(trial(9, EQUAL | WORSE, goal, tasks=3), rivals) == expected
+        assert race.must_stop(trial(9, EQUAL | WORSE, goal, tasks=3), rivals) == expected
 
 
 @pytest.mark.parametrize("goal", GOALS)
