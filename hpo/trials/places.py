@@ -74,17 +74,15 @@ class Places:
         counted: the amount that was trained before the first new report, whose number is `counted` + 1.
         again: the places of the earlier reports that the training repeats.
         last: the place of the report before the first call of `take`; None = there was no report.
+
+    Attributes:
+        kind: the kind of the reported places; None before the first report.
     """
 
     def __init__(self, counted: float = 0, again: Iterable[float] = (), last: float | None = None) -> None:
         self._numbers = itertools.chain(again, itertools.count(counted + 1))
-        self._kind: Kind | None = None
+        self.kind: Kind | None = None
         self._last = last
-
-    @property
-    def kind(self) -> Kind | None:
-        """The kind of the reported places, such as epochs or steps; None before the first report."""
-        return self._kind
 
     def take(self, point: Point) -> dict[str, Any]:
         """Return the report as a dict. If it has neither `epoch` nor `step`, add the report's number as `epoch`.
@@ -93,13 +91,13 @@ class Places:
             ValueError: the place is negative, of another kind than before, or not later than the last place.
         """
         kind: Kind = "epoch" if "epoch" in point else "step" if "step" in point else "number"
-        if self._kind is not None and kind != self._kind:
+        if self.kind is not None and kind != self.kind:
             names = {"number": "no epoch", "epoch": "epochs", "step": "steps"}
             raise ValueError(
                 f"report: all reports of a training must be of one kind (with epoch, with step, or with neither), "
-                f"given {names[kind]} after {names[self._kind]}; trainings are compared by epoch or step"
+                f"given {names[kind]} after {names[self.kind]}; trainings are compared by epoch or step"
             )
-        self._kind = kind
+        self.kind = kind
         placed = {"epoch": next(self._numbers), **point} if kind == "number" else dict(point)
         place = place_of(placed)
         if place < 0:

@@ -222,16 +222,12 @@ def _changed(name: str, hint: str = "") -> MachineError:
     )
 
 
-def code_watch(files: Mapping[str, str] | None, folder: str) -> CodeWatch:
-    """Return the `CodeWatch` for these files.
+@functools.lru_cache(maxsize=16)
+def code_watch(files: tuple[tuple[str, str], ...], folder: str) -> CodeWatch:
+    """Return the `CodeWatch` for these files and their hashes.
 
     All tasks of a process share this object, so an imported file is usually compared only once.
     """
-    return _code_watch(tuple((files or {}).items()), folder)
-
-
-@functools.lru_cache(maxsize=16)
-def _code_watch(files: tuple[tuple[str, str], ...], folder: str) -> CodeWatch:
     return CodeWatch(dict(files), folder)
 
 

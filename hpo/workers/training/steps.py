@@ -105,7 +105,7 @@ def steps_of(
     Raises:
         MachineError: this machine cannot import the objective, or the code has changed since the start of the search.
     """
-    watch = code_watch(payload.code, import_from)
+    watch = code_watch(tuple((payload.code or {}).items()), import_from)
     try:
         pickled = PickledFunction.read(Path(payload.function_file)) if payload.function_file else None
         try:
