@@ -59,17 +59,8 @@ if TYPE_CHECKING:
 _NUM_NAMED = 3
 
 _STUDY_ARGUMENTS = (
-    "trials",
-    "minutes",
-    "seed",
-    "direction",
-    "name",
-    "score",
-    "metric",
-    "limits",
-    "choose",
-    "scales",
-    "measured",
+    *("trials", "minutes", "seed", "direction", "name", "score", "metric", "limits", "choose"),
+    *("scales", "measured"),
 )
 # The arguments of `search` by key. Messages for Python users name the argument: `seed=` for `study.seed`.
 _ARGUMENTS = {

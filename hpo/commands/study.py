@@ -428,25 +428,11 @@ class Study:
             self.report()
         return best
 
+    @_documented_by(report)
     def report(
         self, *, publish: bool = False, checklist: bool = False, latex: bool = False, **said: str | bool | None
     ) -> Reported:
-        """Write report.html, report.md, report.json and trials.csv of a study, finished or not.
-
-        If the study has a winner, also write best.yaml.
-
-        Args:
-            publish: copy into studies/<name>/ the files that other users need.
-            checklist: write the reproducibility checklist, checklist.md.
-            latex: write the tables of ranges and of results, tables.tex.
-            said: values for keys of conf/report, such as `title` or `figures`. The study saves these values.
-
-        Returns:
-            The paths of the `written` files, and the `page`, report.html.
-
-        Raises:
-            hpo.HpoError: a key does not exist, or the study was published without its record.
-        """
+        """Write report.html, report.md, report.json and trials.csv of a study, finished or not."""
         reported = report(self.folder, publish=publish, checklist=checklist, latex=latex, schema=False, **said)
         assert isinstance(reported, Reported)
         return reported

@@ -76,29 +76,43 @@ class Subject:
     @classmethod
     def of(cls, study: PreparedStudy, run: StudyRun) -> Self:
         """Return the input of a study's report."""
-        section, dispatch = study.config.study, study.config.dispatch
-        waits, share = study.waits, run.notes.gpu_share
+        section, rules, share = study.config.study, study.rules(), run.notes.gpu_share
         searched = memory_record(study.goal, study.layout, run.searched)
-        return cls(
-            space=study.space,
-            goal=study.goal,
-            layout=study.layout,
-            strategy=study.config.strategy["name"],
+        subject = cls.of_run(run, run.searched, run.trials, run.winner)
+        return replace(
+            subject,
             is_extension=section.extends is not None,
-            trials=run.trials,
-            winner=run.winner,
             finalists=() if run.fresh_winner is None else [finalist.again for finalist in run.finalists],
-            default=default_of(study.space, study.config),
-            no_default=why_no_default(study.space, study.config),
-            trainings=[*run.searched, *run.further],
-            other_trainings=other_trainings(study.config, run.record, run.further),
-            workers=dispatch.workers,
-            gpus=(dispatch.gpus_per_worker or 0.0) if share is None else share,
-            lanes=section.lanes if waits or section.order == "free" else None,
+            gpus=subject.gpus if share is None else share,
+            lanes=section.lanes if rules.waits or section.order == "free" else None,
             order=section.order,
-            clock=clock_times(study.rules(), searched) if waits else {},
+            clock=clock_times(rules, searched) if rules.waits else {},
+        )
+
+    @classmethod
+    def of_run(cls, run: StudyRun, searched: Sequence[Trial], trials: Sequence[Trial], winner: Trial | None) -> Self:
+        """Return the part of this input that does not need the prepared study, for viewers.
+
+        Args:
+            searched: the trials as the search left them.
+            trials: the same trials, joined with their further trainings.
+        """
+        config = run.config
+        return cls(
+            space=run.space,
+            goal=run.goal,
+            layout=run.layout,
+            strategy=config.strategy["name"],
+            trials=trials,
+            winner=winner,
+            default=default_of(run.space, config),
+            no_default=why_no_default(run.space, config),
+            trainings=[*searched, *run.further],
+            other_trainings=other_trainings(config, run.record, run.further),
+            workers=config.dispatch.workers,
+            gpus=config.dispatch.gpus_per_worker or 0.0,
             stretches=run.record.stretches,
-            scale_results=ScaleResults.of(study.config, study.space, [*run.notes.imports, *run.trials]),
+            scale_results=ScaleResults.of(config, run.space, [*run.notes.imports, *trials]),
         )
 
     @property

@@ -10,14 +10,7 @@ from typing import Any, Self
 
 from hpo.config.sections import DispatchSection
 from hpo.engine.loop import seconds_spent
-from hpo.show.display import (
-    Display,
-    Ended,
-    Progress,
-    follow_up_in_words,
-    gpus_in_words,
-    others_in_words,
-)
+from hpo.show.display import Display, Ended, Progress, follow_up_in_words, gpus_in_words, others_in_words
 from hpo.show.lines import summary_lines
 from hpo.study.study import PreparedStudy
 from hpo.trials.record.record import Record

@@ -92,11 +92,6 @@ class PreparedStudy:
         return is_outside(self.config)
 
     @property
-    def waits(self) -> bool:
-        """Whether events of the search wait for their turn on the clock; see `Rules.waits`."""
-        return self.rules().waits
-
-    @property
     def counts(self) -> Counts:
         """What `study.trials` counts: trials or configurations."""
         return counts_of(self.config)

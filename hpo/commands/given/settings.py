@@ -80,14 +80,6 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
     return {**tree, name: _with_none(inner, (*rest,), f"{before}{name}.")}
 
 
-def plain_space(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to the form of conf/space.
-
-    If the space has no `first`, and `config` has a value for every dimension, these values become the first point.
-    """
-    return _with_default(explicit_space(space, config), config)
-
-
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Add `first: [default]` to a space without `first`, if the configuration has a default for every dimension."""
     branches, rules = parted(space)
@@ -152,7 +144,7 @@ def made_config(
         if direction is None:
             raise ConfigError("direction: is missing; give 'maximize' or 'minimize'")
         settings = {**settings, "study.direction": direction}
-    searched = plain_space(searched, constants)
+    searched = _with_default(explicit_space(searched, constants), constants)
     tree = search_tree(objective, searched, own_tree(searched, constants), strategy or "random")
     tree["study"] |= {"references": dict(references)} if references else {}
     tree["study"] |= {"metric": "score"}

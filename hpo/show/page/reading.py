@@ -9,11 +9,9 @@ from typing import Any
 from hpo.errors import HpoError, first_line
 from hpo.files import file_stamp
 from hpo.report.subject import Subject
-from hpo.report.transfer import ScaleResults
 from hpo.study.files.folder import StudyFolder
 from hpo.study.files.status import RunningTask, Status, read_status
-from hpo.study.notes import Notes
-from hpo.study.results.after_search import further_trainings, join_trainings, other_trainings
+from hpo.study.results.after_search import join_trainings
 from hpo.study.results.run import StudyRun
 from hpo.study.view.from_status import view_of_status
 from hpo.study.view.making import view_of
@@ -21,7 +19,6 @@ from hpo.study.view.next_steps import next_steps
 from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.study.view.view import StudyView
 from hpo.trials.record.record import Record
-from hpo.trials.space.first_points import default_of, why_no_default
 from hpo.trials.trial import Outcome, Trial
 
 
@@ -113,28 +110,10 @@ class PageReader:
 
 def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> Subject:
     """Return the source of the figures: the trials, including the curves of running ones, and the best trial."""
-    config, space, record = study.config, study.space, study.record
-    further, best = further_trainings(config, record), _best_number(view)
-    searched = _with_curves(record, tasks)
-    trials = join_trainings(searched, further)
-    dispatch = config.dispatch
-    return Subject(
-        space=space,
-        goal=record.goal,
-        layout=record.layout,
-        strategy=config.strategy["name"],
-        trials=trials,
-        winner=next((trial for trial in trials if trial.number == best), None),
-        default=default_of(space, config),
-        no_default=why_no_default(space, config),
-        trainings=[*searched, *further],
-        other_trainings=other_trainings(config, record, further),
-        workers=dispatch.workers,
-        gpus=dispatch.gpus_per_worker or 0.0,
-        stretches=record.stretches,
-        scale_results=ScaleResults.of(config, space, [*Notes(record).imports, *trials]),
-        is_over=view.state == "ended",
-    )
+    searched, best = _with_curves(study.record, tasks), _best_number(view)
+    trials = join_trainings(searched, study.further)
+    winner = next((trial for trial in trials if trial.number == best), None)
+    return replace(Subject.of_run(study, searched, trials, winner), is_over=view.state == "ended")
 
 
 def _with_curves(record: Record, tasks: Sequence[RunningTask]) -> list[Trial]:

@@ -36,39 +36,12 @@ NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 class Status(BaseModel):
     """The status of a study; readers get it from a file, without opening the record.
 
+    `StudyView` describes the fields that it also has, and `TrialView` those of the trial `best`, such as `scores`.
+
     Attributes:
         format: the format number; see `hpo.study.upgrade`.
-        name: the study's name.
-        state: `running`: a process runs the study; `interrupted`: no process runs the unfinished search, and
-            `hpo resume` continues it; `open`: another program trains the trials, by ask-and-tell; `ended`: the
-            search is over (see `ended_by`); `failed`: an error ended the search; `imported`: the trials come from
-            `hpo import`; `unreadable`: the study cannot be read.
-        phase: the phase of a running study: `starting` (its first workers start), `search`, `after the search`, or
-            `ask-and-tell`.
         holder: the process that runs the study, or None.
-        study_id: the study's unique id; empty if unknown.
-        user: the user who started the study; empty if unknown.
-        updated: when the status was written, in seconds since the epoch.
-        following: the kind and progress of the trainings after the search, as text.
-        begun: when the first training began, in seconds since the epoch; None before that.
-        strategy, data: the names of the strategy and the data.
-        metrics: the direction of each metric, by name.
         best: the number of the winner, or of the best trial so far.
-        scores: for the trial `best`, the mean of each metric and of each value with a limit, by name. If fresh seeds
-            chose the winner, the means are over only the fresh seeds.
-        search_scores: if fresh seeds chose `best`, the same means over the trainings of the search; otherwise empty.
-        expected: the expected mean score of new trainings of the winner; `expected_texts` has this score as text.
-        texts, search_texts: `scores` and `search_scores` as text, with enough digits to distinguish the trials.
-        on_front: with several metrics, the number of trials on the Pareto front; otherwise None.
-        done: how much of the budget is used.
-        budget: the budget, `study.trials`.
-        counts: what the budget counts: trials or configurations.
-        trials: the number of trials by state: complete, failed, stopped, running.
-        minutes: the duration of the search without interruptions.
-        ended_by: what ended the search: `trials`, `minutes`, `stop_without_gain` or `target` (keys of `study`), `space`
-            (nothing is left to propose), or `callback`; None if unknown, or if the search is not over.
-        error: why the study failed, or cannot be read.
-        test: the metrics on the test split; empty before the test evaluation.
         lags: whether the record may have more trials than the status, for example because the driver was killed.
     """
 
@@ -252,16 +225,10 @@ def _seconds(time: Any) -> float | None:
 
 
 class RunningTask(BaseModel):
-    """A running training; times are in seconds since the epoch.
+    """A running training; `TaskView` describes the other fields.
 
     Attributes:
-        trial: the trial's number.
         task: the task's index within the trial; see `TaskLayout`.
-        worker: the worker's index, from 0.
-        host, process, gpus: the machine, process and GPUs (see `Host`); None or empty until the worker reports them.
-        started: when the training started.
-        reported: the time of the last report; None before the first report.
-        point: the last point of the learning curve; empty before the first report.
         curve: the learning curve as pairs of step and leading metric, thinned out to about 200 pairs.
     """
 

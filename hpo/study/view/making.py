@@ -58,7 +58,7 @@ def view_of(
     untried = untried_points(run.record)
     failed, complete = ([trial for trial in run.trials if trial.state == state] for state in ("failed", "complete"))
     report = _report(folder, status)
-    maker = _TrialViewMaker(run)
+    maker = TrialViewMaker(run)
     view = replace(
         view_of_status(folder, status, reference=reference, copied=copied, fault=fault),
         user=run.notes.user or status.user or None,
@@ -95,12 +95,7 @@ def view_of(
     return replace(view, next=[*next_steps(view, run, folder)])
 
 
-def trial_view(run: StudyRun, trial: Trial) -> TrialView:
-    """Return the view of one trial; `scores` is empty unless the trial is complete."""
-    return _TrialViewMaker(run).trial(trial)
-
-
-class _TrialViewMaker:
+class TrialViewMaker:
     """Makes views of trials; the texts of scores have enough digits to distinguish all trials of the study."""
 
     def __init__(self, run: StudyRun) -> None:

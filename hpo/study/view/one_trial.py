@@ -10,7 +10,7 @@ from hpo.study.files.status import RunningTask
 from hpo.study.results.run import StudyRun
 from hpo.study.study import is_outside
 from hpo.study.view.logs import read_log
-from hpo.study.view.making import trial_view
+from hpo.study.view.making import TrialViewMaker
 from hpo.study.view.reader import Snapshot, StudyReader
 from hpo.trials.record.record import Asked
 from hpo.trials.trial import Outcome, Trial, training_seed
@@ -143,7 +143,7 @@ def read_trial(reader: StudyReader, number: int) -> TrialDetails:
     snapshot, folder = reader.snapshot(), reader.folder
     run = reader.study()
     trial = run.trial(number, reader.reference)
-    view = trial_view(run, trial)
+    view = TrialViewMaker(run).trial(trial)
     holder, is_mirror = snapshot.status.holder, "://" in reader.reference
     is_active = snapshot.status.state == "running" or is_outside(run.config)
     is_complete = trial.state == "complete"

@@ -198,7 +198,7 @@ class StudyView:
         copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
         study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study; `null` for a published or imported study.
-        state: `running`, `interrupted`, `open` (another program trains it, by
+        state: `running`, `interrupted` (no process runs the unfinished search), `open` (another program trains it, by
             [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
         says: the state as text, with the process that runs the study, or the reason why the study failed.
         phase: the phase of a running study: `starting` (the first workers start, and nothing else is known), `search`,

@@ -10,13 +10,13 @@ import yaml
 
 import hpo as toolkit
 from hpo.cli.main import main
-from hpo.commands.given.settings import compose_search, plain_space
+from hpo.commands.given.settings import compose_search
 from hpo.config.directions import known_direction
 from hpo.errors import ConfigError, HpoError, SpaceError
 from hpo.integrations.defaults import default_strategy
 from hpo.session import session
 from hpo.trials.space.reader import space_from_dict
-from hpo.trials.space.written import as_meant
+from hpo.trials.space.written import as_meant, explicit_space
 from model.tasks.directions import DIRECTIONS
 from tests.hpo.cli.commands import hpo, refused
 from tests.hpo.commands.searched import found, note, noted
@@ -192,12 +192,12 @@ def test_a_dimension_that_cannot_be_is_refused_by_name(text, words):
 def test_whole_ends_around_a_fraction_are_a_range_of_fractions(value):
     config, ends = {"net": {"x": value}}, {"low": 0, "high": 1}
     typed = as_meant({"net": {"x": ends}}, config)["net"]["x"]
-    given = [plain_space({"net": {"x": space}}, config)["net"]["x"] for space in ((0, 1), toolkit.log(1, 8))]
+    given = [explicit_space({"net": {"x": space}}, config)["net"]["x"] for space in ((0, 1), toolkit.log(1, 8))]
     by_default = as_meant({"x": {**ends, "default": value}})["x"]
     assert {fields.get("integer", False) for fields in (typed, *given, by_default)} == {value != 0.5}
     assert as_meant({"net": {"x": {**ends, "integer": True}}}, config)["net"]["x"]["integer"]
     tree = {"a": (0, 1), "net": {"b": toolkit.log(1, 8)}, "c": toolkit.choices(2, "x")}
-    assert default_strategy("random", tree).space == space_from_dict(plain_space(tree, {}))
+    assert default_strategy("random", tree).space == space_from_dict(explicit_space(tree, {}))
 
 
 def real(low, high, log=False, integer=False):
