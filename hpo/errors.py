@@ -112,14 +112,29 @@ def first_line(error: BaseException) -> str:
     return text.splitlines()[0][:300] if text else type(error).__name__
 
 
+# Names that other tools give to settings and strategies of this toolkit.
+_OF_PEERS = {
+    **dict.fromkeys(("n_trials", "num_trials", "max_trials", "num_samples", "n_iter", "run_cap"), "study.trials"),
+    **dict.fromkeys(("n_jobs", "num_workers", "n_workers", "max_concurrent"), "dispatch.workers"),
+    **dict.fromkeys(("sampler", "algorithm", "search_alg", "method", "scheduler", "pruner"), "strategy"),
+    **dict.fromkeys(("timeout", "time_budget_s"), "study.minutes"),
+    **{"study_name": "study.name", "mode": "study.direction", "learning_rate": "training.lr", "cv": "split.folds"},
+    **dict.fromkeys(("bayes", "bayesian", "bo", "hyperopt"), "tpe"),
+    **{"genetic": "evolutionary", "cma_es": "cmaes", "sha": "asha", "uniform": "random"},
+}
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the allowed name closest to `name`; an empty text if no name is close.
 
-    The first choice is a dotted key with the same last part: `lr` and `trainng.lr` both give `training.lr`. The second
-    is a similar key in the same group or, if no key is in this group, any similar name. Letter case may differ.
+    The first choice is the toolkit's name for something that other tools call `name`. The second is a dotted key with
+    the same last part: `lr` and `trainng.lr` both give `training.lr`. The third is a similar key in the same group or,
+    if no key is in this group, any similar name. Letter case may differ.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")
+    if (ours := _OF_PEERS.get(last.lower().replace("-", "_"))) in names:
+        return f"; did you mean '{ours}'?"
     close = [each for each in names if "." in each and each.rpartition(".")[2] == last]
     siblings = [each for each in names if each.rpartition(".")[0] == parent]
     if not close and parent and siblings:

@@ -48,15 +48,16 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
     Returns:
         `name`, `version` (or None), `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`),
         `size` (the number of examples), `labels` (one per example, or None), `digests` (one per example),
-        `recurring` (the indices of examples that do not count as duplicates, such as blank lines), `parts` (None, or
-        the sizes of the predefined splits), `notes` (lines for the user). The indices count the examples in the order
-        train, validation, test.
+        `recurring` (the indices of examples that do not count as duplicates, such as blank lines), `is_ordered`
+        (whether the examples are lines of running text), `parts` (None, or the sizes of the predefined splits; 0 = no
+        such split is to be made), `notes` (lines for the user). The indices count the examples in the order train,
+        validation, test.
 
     Raises:
         DataError: the data cannot be used; the message says in one line where the error is and what to do.
     """
     data = parse(config, source_required=True).data
-    examples = read_examples(data)
+    examples, is_running_text = read_examples(data), data.name == "language_modelling"
     return {
         "name": data.name,
         "version": examples.version,
@@ -66,7 +67,8 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         "size": len(examples.items),
         "labels": examples.labels,
         "digests": [digest(item) for item in examples.items],
-        "recurring": _short_lines(examples.items) if data.name == "language_modelling" else (),
+        "recurring": _short_lines(examples.items) if is_running_text else (),
+        "is_ordered": is_running_text,
         "parts": examples.parts,
         "notes": (*examples.notes, *notes_of_cut(data, examples)),
     }

@@ -8,6 +8,12 @@ from hpo.cli.described import Described, Parameter, describe
 from hpo.commands.arguments import EVERYWHERE
 from hpo.errors import ConfigError, nearest
 
+# Settings that a user of another tool may look for among the options.
+_SETTINGS = (
+    *("study.trials", "study.minutes", "study.name", "study.seed", "study.metric", "study.direction", "strategy"),
+    *("dispatch.workers", "training.epochs", "training.lr", "split.folds"),
+)
+
 
 class Parser(argparse.ArgumentParser):
     """An argparse parser that raises ConfigError, so that `hpo` prints the error in one line."""
@@ -87,10 +93,12 @@ def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described,
         *(f"--{it}" for it in EVERYWHERE),
         "--help",
     ]
+    takes_settings = any(each.name == "overrides" for each in command.parameters)
     for word in words[: words.index("--") if "--" in words else None]:
         name = word.partition("=")[0]
         if name.startswith("--") and not any(each.startswith(name) for each in known):
-            parser.error(f"option {name} does not exist{nearest(name, known)}")
+            hint = nearest(name, known) or (nearest(name.removeprefix("--"), _SETTINGS) if takes_settings else "")
+            parser.error(f"option {name} does not exist{hint}")
 
 
 def _joined(command: Described, words: Sequence[str]) -> list[str]:

@@ -58,8 +58,11 @@ FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
 
 def objective_text(text: str) -> str:
     """Return the text if it is the path of an objective; otherwise raise ValueError."""
-    if text.partition(":")[0].endswith(".py"):
-        raise ValueError(f"must name a module, such as {text.replace('.py:', ':').replace('/', '.')}, not a file")
+    file, _, function = text.partition(":")
+    if file.endswith(".py"):
+        module = f"{file.removesuffix('.py').replace('/', '.')}:{function or 'FUNCTION'}"
+        script = "" if function else f"; to run a script, give objective=command 'command.line=python {file} {{args}}'"
+        raise ValueError(f"must name a module, such as {module}, not a file{script}")
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*(\((config(, trial)?|trial)\))?", text) is None:
         raise ValueError("must be package.module:function")
     return text

@@ -25,6 +25,7 @@ from hpo.workers.dispatch.code import Code
 from hpo.workers.dispatch.dispatcher import Gpus
 from hpo.workers.dispatch.other_searches import OtherSearch
 from hpo.workers.dispatch.ray.address import is_connected_here
+from hpo.workers.training.splits import duplicates_text
 
 # Idle share of the workers' time from which a hint appears.
 _MUCH_IDLE = 0.4
@@ -75,6 +76,8 @@ class Terminal(Display):
             kind = study.plan.kind.replace("_", " ")
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}{_labels_text(study.plan.parts.values())}")
+            if twice := duplicates_text(study.plan.duplicates):
+                _say(f"caution: examples in two splits: {twice}; scores on them are too good")
 
     def show_code(self, code: Code) -> None:
         """Print which files of the user's code are sent to other machines."""

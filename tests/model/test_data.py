@@ -155,6 +155,8 @@ def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
     path = write(tmp_path / "a.txt", "the cats sat on the mat\n" * 60)
     described = describe(path, "language_modelling", context=8, test_fraction=0.2)
     assert (described["parts"], described["labels"]) == ({"train": 42, "validation": 6, "test": 12}, None)
+    described = describe(path, "language_modelling", context=8, test_fraction=0.0)
+    assert (described["parts"]["test"], described["is_ordered"]) == (0, True)
 
 
 def test_pairs_come_alike_from_a_table_and_from_aligned_files(tmp_path):

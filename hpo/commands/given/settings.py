@@ -16,6 +16,7 @@ from hpo.config.secrets import redact
 from hpo.config.shipped import named_settings, names_of, shipped, shipped_dir, strategy_settings
 from hpo.config.study_config import SEARCH_SECTIONS, StudyConfig, config_from_dict
 from hpo.errors import ConfigError, nearest
+from hpo.trials.space.peers import refuse_whole
 from hpo.trials.space.reader import leaves, parted, with_first
 from hpo.trials.space.written import as_meant, default_as_meant, explicit_space
 from hpo.workers.objective.resolution import with_form
@@ -196,6 +197,7 @@ def compose_search(
     own = own_part(tree)
     if not tree["space"] and str(tree["objective"]).endswith("(trial)"):
         tree = _with_suggested(tree, own)
+    refuse_whole(tree["space"])
     space = as_meant(tree["space"], own)
     return tree | {"space": space if "~space.first" in overrides else _with_default(space, own)}
 

@@ -17,6 +17,7 @@ from hpo.report.sections import ReportJson
 from hpo.study.basis.units import Units
 from hpo.study.study import PreparedStudy
 from hpo.workers.objective.path import GIVEN_DATA
+from hpo.workers.training.splits import duplicates_text
 
 
 class SplitPart(TypedDict):
@@ -155,8 +156,8 @@ def read_data(report: ReportJson) -> Iterator[Block]:
     ]
     yield Table(("split", "examples", "share", "fingerprint"), rows)
     text = f"Validation: {kind_text(split)}; train / validation: {folds_text(split)}."
-    twice = [f"{count} of {pair}" for pair, count in split["duplicates"].items() if count]
-    yield Paragraph(f"{text}\nExamples in two splits: {', '.join(twice)}." if twice else text)
+    twice = duplicates_text(split["duplicates"])
+    yield Paragraph(f"{text}\nExamples in two splits: {twice}." if twice else text)
 
 
 def kind_text(split: SplitPart) -> str:

@@ -68,8 +68,8 @@ def refuse_whole(space: Mapping[str, Any]) -> None:
     """Raise SpaceError if the space is a whole W&B sweep; only its `parameters` are a space."""
     if isinstance(space.get("method"), str) and isinstance(space.get("parameters"), Mapping):
         raise SpaceError(
-            "space: must be the `parameters` of a W&B sweep, given the whole sweep; give space=sweep['parameters'], "
-            "and metric, direction and strategy separately"
+            "space: must be only the `parameters` of a W&B sweep, given the whole sweep (in Python, give "
+            "space=sweep['parameters']); give metric, direction and strategy separately"
         )
 
 

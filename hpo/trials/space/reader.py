@@ -204,7 +204,7 @@ def _dimension(key: str, written: Any) -> Dimension:
     if not isinstance(fields, Mapping):
         raise SpaceError(
             f"{where}: must be a list of values, or a mapping with the key 'values', the key 'choices', or the keys "
-            f"'low' and 'high', given {written!r}"
+            f"'low' and 'high', given {written!r}; a constant belongs in config= (in a shell: +{key}=VALUE)"
         )
     if not fields:
         raise SpaceError(f"{where}: is empty; give values, choices, or low and high")

@@ -22,7 +22,9 @@ class Examples:
         recurring: the indices of the examples whose content occurs again by chance, such as blank lines. These examples
             do not count as duplicates.
         parts: sizes of the predefined splits `train`, `validation` and `test`. The examples must be in this order. None
-            = no splits are predefined.
+            = no splits are predefined. A size of 0 means that there is no such split, and that none is to be made.
+        is_ordered: whether neighbouring examples depend on each other, as in running text or a time series. Then each
+            held-out split and each fold consists of consecutive examples.
         name, version, source, licence, files: where the data comes from. Each file has its SHA-256.
         notes: lines to show to the user, about how the data was read.
     """
@@ -39,6 +41,7 @@ class Examples:
     files: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
     recurring: Sequence[int] = ()
+    is_ordered: bool = False
 
     def __post_init__(self) -> None:
         for name in ("labels", "groups", "digests"):
@@ -50,6 +53,8 @@ class Examples:
                 f"data: the sizes in 'parts' must add up to {self.size}, the number of examples, "
                 f"given {dict(self.parts)}"
             )
+        if self.is_ordered and self.groups is not None:
+            raise DataError("data: must not have both groups and is_ordered=True; leave out one of them")
         if self.size == 0:
             raise DataError("data: must have at least one example, given none")
 

@@ -148,7 +148,10 @@ def import_named(
         is_usual = isinstance(error, ImportError | SyntaxError | ValueError)
         fault = f"cannot import '{name}'" if is_usual else f"importing '{name}' raised {type(error).__name__}"
         text = excerpt(text_of(error), secrets, LONGEST_REASON)
-        raise ConfigError(f"{what}: {fault}: {text}; in a shell, --debug shows where") from error
+        hint = "in a shell, --debug shows where"
+        if isinstance(error, SystemExit):
+            hint = "run the script's own program, such as parse_args(), only below `if __name__ == '__main__':`"
+        raise ConfigError(f"{what}: {fault}: {text}; {hint}") from error
     refuse_another(module, origin, import_from, what)
     return module
 

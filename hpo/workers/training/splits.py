@@ -14,7 +14,7 @@ from hpo.workers.objective.examples import Examples, Indices
 # The number of folds if the data has no validation split and the configuration gives no number.
 DEFAULT_FOLDS = 3
 
-Kind = Literal["predefined", "random", "cross_validation"]
+Kind = Literal["predefined", "random", "consecutive", "cross_validation"]
 
 _SHOWN = 40  # how many characters of a label to show, at most
 
@@ -31,7 +31,8 @@ class Fold:
 class Plan:
     """The folds of a search, and facts about each split, such as its size."""
 
-    kind: Kind  # how validation splits are made: predefined by the data, held out at random, or k folds
+    # How validation splits are made: predefined by the data, held out at random or at the end of the data, or k folds.
+    kind: Kind
     development: Indices  # all examples outside the test split, ascending
     folds: tuple[Fold, ...]  # a single validation split is one fold
     # By name of the split: its size, share of all examples, fingerprint and label counts. The plan does not contain the
@@ -56,6 +57,8 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
     validation split, and DEFAULT_FOLDS for other data. With one fold, a predefined validation split is used. If none is
     predefined, the validation split is a random sample of `validation_fraction` of all examples.
 
+    Splits of ordered data are consecutive: in place of a random sample, the last examples are held out.
+
     Folds are stratified by class, and so are random samples of data without groups. The setting `stratify` can prevent
     this.
 
@@ -74,11 +77,22 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
         kind, folds = "predefined", (Fold(tuple(sorted(set(development) - set(validation))), validation),)
     else:
         parts = _held_out(examples, development, settings.validation_fraction, settings, seed_shift=1)
-        kind, folds = "random", (Fold(*parts),)
+        kind, folds = "consecutive" if examples.is_ordered else "random", (Fold(*parts),)
     named = {"development": development} if num_folds > 1 else vars(folds[0]) | {}
     named |= {"test": test} if test else {}
     figures = {name: _figures(examples, indices) for name, indices in named.items()}
-    return Plan(kind, development, folds, figures, _duplicates(examples, named))
+    duplicates = _duplicates(examples, named)
+    if num_folds > 1 and examples.digests is not None:
+        duplicates["validation in train"] = sum(
+            _duplicates(examples, {"train": fold.train, "validation": fold.validation})["validation in train"]
+            for fold in folds
+        )
+    return Plan(kind, development, folds, figures, duplicates)
+
+
+def duplicates_text(duplicates: Mapping[str, int]) -> str:
+    """Return how many examples are in two splits, such as `3 of test in train`; an empty text if there are none."""
+    return ", ".join(f"{count} of {pair}" for pair, count in duplicates.items() if count)
 
 
 def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
@@ -94,7 +108,7 @@ def open_test_part(examples: Examples, settings: SplitSection) -> Indices:
 
 
 def _test_indices(examples: Examples, settings: SplitSection) -> Indices:
-    if examples.parts is None or examples.parts.get("test") is None:
+    if (examples.parts or {}).get("test") is None:
         everything = tuple(range(examples.size))
         if examples.parts and "validation" in examples.parts:
             # Keep the predefined validation split whole, and take test examples only from the train split.
@@ -116,6 +130,8 @@ def _held_out(
             f"data: must have more than {count} example{'s' * (count != 1)} to hold out {count}, given {len(indices)}; "
             f"give more examples, or lower split.test_fraction or split.validation_fraction"
         )
+    if examples.is_ordered:
+        return indices[:-count], indices[-count:]
     seed = settings.seed + seed_shift
     if examples.groups is not None:
         groups = [examples.groups[i] for i in indices]
@@ -173,13 +189,14 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
 
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}
     kind = kinds.get((labels is not None, groups is not None), StratifiedGroupKFold)
-    splitter = kind(n_splits=k, shuffle=True, random_state=settings.seed)
+    # Without `shuffle`, the folds are consecutive.
+    splitter = KFold(k) if examples.is_ordered else kind(n_splits=k, shuffle=True, random_state=settings.seed)
     pairs = splitter.split(np.zeros(len(development)), labels, groups)
     return tuple(Fold(_sorted_at(development, train), _sorted_at(development, val)) for train, val in pairs)
 
 
 def _strata(examples: Examples, indices: Indices, settings: SplitSection) -> list[Any] | None:
-    if examples.labels is None or not settings.stratify:
+    if examples.labels is None or examples.is_ordered or not settings.stratify:
         return None
     return [examples.labels[i] for i in indices]
 

@@ -16,8 +16,9 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
     A text without predefined splits (`data.path`) is cut into a training, a validation and a test split, in this order.
-    With `data.test_fraction` 0, there is no test split. A split ends at the first line break after its share of the
-    characters. Lines are not shuffled, because shuffling would put similar neighbouring lines into different splits.
+    A split ends at the first line break after its share of the characters. With `data.test_fraction` 0, or without a
+    test file, there is no test split. Lines are not shuffled, because shuffling would put similar neighbouring lines
+    into different splits.
 
     Raises:
         DataError: the data is not valid, or a split is empty.
@@ -27,6 +28,8 @@ def read_plain_text(config: LanguageModellingConfig) -> Examples:
         gathered.add(part, [{"text": line} for line in lines], file, licence=licence)
         if part == WHOLE:
             gathered.sizes = _cut(lines, config, file.path)
+    # Lines torn out of the training text would be no test of running text.
+    gathered.sizes.setdefault("test", 0)
     return gathered.examples()
 
 

@@ -115,3 +115,15 @@ def test_duplicates_across_parts_are_counted():
     digests[199] = digests[0]
     plan = make_plan(examples(digests=digests, parts={"train": 150, "validation": 20, "test": 30}), section())
     assert plan.duplicates == {"validation in train": 0, "test in train": 1, "test in validation": 0}
+    twice = examples(digests=[f"{i // 2:x}" for i in range(200)], parts={"train": 200, "test": 0})
+    assert 50 < make_plan(twice, section(folds=5)).duplicates["validation in train"] < 200
+
+
+@pytest.mark.parametrize("folds", [1, 4])
+def test_splits_of_ordered_data_are_consecutive(folds):
+    data = examples(is_ordered=True)
+    plan, test = make_plan(data, section(folds=folds)), open_test_part(data, section(folds=folds))
+    assert test == tuple(range(180, 200))
+    for part in (plan.development, *(fold.validation for fold in plan.folds)):
+        assert part == tuple(range(part[0], part[-1] + 1))
+    assert plan.kind == ("consecutive" if folds == 1 else "cross_validation")
