@@ -23,8 +23,8 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 class Mirroring(Observer):
     """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again in `close`.
 
-    Copies during the search are made in a thread. If a copy fails, log a warning; the search goes on. If the machine is
-    lost, the search repeats about `seconds_between` seconds of work.
+    Copies during the search are made in a thread. If several copies in a row fail, log one warning; the search goes on.
+    If the machine is lost, the search repeats about `seconds_between` seconds of work.
     """
 
     seconds_between = 60.0

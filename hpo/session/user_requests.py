@@ -79,6 +79,6 @@ def _raise_budget(config: StudyConfig, budget: Raise) -> StudyConfig:
         before = getattr(config.study, name)
         # Without a limit so far (None), any limit would be a smaller budget.
         if before is None or value < before:
-            rule = "has no limit" if before is None else f"must be at least {before:g}"
+            rule = "must stay null (no limit)" if before is None else f"must be at least {before:g}"
             raise StudyError(f"study.{name}: {rule}, given {value:g}; a running search accepts only a larger budget")
     return config.with_study(**given)

@@ -22,7 +22,7 @@ from hpo.workers.objective.objective import Objective
 from hpo.workers.objective.path import ObjectivePath, origin_of
 from hpo.workers.objective.source_files import files_with_imports
 
-# Ray refuses more than 500 MiB. Code alone is never that large.
+# More than any code alone needs. Ray itself refuses more than 500 MiB.
 MOST_BYTES = 100 * 2**20
 # Folders that tools create, and that do not belong to a package.
 _IGNORED = ("__pycache__", ".git")

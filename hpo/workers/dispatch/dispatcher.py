@@ -125,8 +125,8 @@ class Dispatcher(Protocol):
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Wait until there is a report. Return all available reports, in the order in which they were made.
 
-        The result is empty if no task is running, or if there is no report within `timeout` seconds. The result may
-        also be empty while the dispatcher replaces a worker.
+        The result is empty if no task is running, or if there is no report within `timeout` seconds. It may also be
+        empty earlier, for example if the dispatcher replaces a worker or receives files.
 
         Raises:
             DispatchError: no worker can be started.

@@ -17,8 +17,8 @@ from hpo.workers.objective.examples import Examples
 Kind = Literal["DataFrame", "array", "list", "tuple", "dict", "number"]
 
 _ALLOWED = (
-    "must be a DataFrame, an array with a row per example, a list or dict of such arrays of one length, or the number "
-    "of examples"
+    "must be a DataFrame, an array with a row per example, a list, tuple or dict of such arrays with equal lengths, or "
+    "the number of examples"
 )
 _FRAME, _ARRAYS = "rows.parquet", "rows.npz"
 

@@ -39,12 +39,13 @@ class RunningTrial:
     """The trial that a plain function trains. It has the settings of the training, and `report` for the learning curve.
 
     Attributes:
-        number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0.
+        number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0. `fold` is -1
+            in the final training and in a test.
         seed: seed for all random numbers of the training.
         threads: number of threads that the training may use.
         train, validation, test: the positions of each split's examples in the data that the training gets; None if the
-            objective loads its data itself.
-            `test` is None in every training. If `data` was passed to `hpo.search`, the positions are integer arrays.
+            objective loads its data itself. `test` is None in every training. If `data` was passed to `hpo.search`, the
+            positions are integer arrays.
         data_dir: folder that the objective's `prepare_data` wrote; None if the objective has no `prepare_data`.
         metrics: names of the study's metrics, the leading one first.
         checkpoint_dir: folder to create and to save the trained model in; in `run_test`, the folder with the model to
@@ -54,7 +55,7 @@ class RunningTrial:
             = no state is kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
         max_amount: largest amount in the search; None = all trainings are full.
-        earlier_amount: amount of the trial that this trial continues; 0 = it continues none.
+        earlier_amount: amount of an earlier trial from which this training continues; 0 = it continues no trial.
         mlflow_run_id: id of the MLflow run for the training's own logs; None = there is no run.
     """
 

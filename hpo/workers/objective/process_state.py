@@ -127,7 +127,7 @@ def isolated_state(seed: int, threads: int) -> Iterator[None]:
 
     The last digits of a score depend on the number of threads, so it must be the same in all processes, such as those
     of `hpo search` and `hpo reproduce`. After the block, restore changed global settings. Changes from before the block
-    are kept, such as changes by the import of the user's modules. Torch is set and restored only if it is imported.
+    are kept, such as changes by the import of the user's modules. Leave torch alone if it is not imported yet.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname

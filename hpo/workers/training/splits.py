@@ -38,7 +38,9 @@ class Plan:
     # By name of the split: its size, share of all examples, fingerprint and label counts. The plan does not contain the
     # indices of the test split.
     parts: Mapping[str, Mapping[str, Any]]
-    duplicates: Mapping[str, int]  # number of examples that occur in both splits, by pair of splits
+    # By pair of splits, such as `test in train`: how many examples of the first split have equal content in the second.
+    # Empty if the examples have no digests.
+    duplicates: Mapping[str, int]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts about the splits for the record and the reports, without the lists of indices."""
@@ -127,8 +129,8 @@ def _held_out(
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
-            f"data: must have more than {count} example{'s' * (count != 1)} to hold out {count}, given {len(indices)}; "
-            f"give more examples, or lower split.test_fraction or split.validation_fraction"
+            f"data: cannot hold out {count} of {len(indices)} example{'s' * (len(indices) != 1)}, because none would "
+            f"be left; give more examples, or lower split.test_fraction or split.validation_fraction"
         )
     if examples.is_ordered:
         return indices[:-count], indices[-count:]
@@ -139,7 +141,7 @@ def _held_out(
 
         splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
         if len(set(groups)) < 2:
-            raise DataError("data: must have at least 2 groups to be split, given 1; give more groups")
+            raise DataError("data: a split needs at least 2 groups, but only 1 is left; give more groups")
         rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
     else:
         from sklearn.model_selection import train_test_split  # Importing takes a second.
@@ -181,10 +183,15 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
                 f"example{'s' * (count != 1)}; lower split.folds or set split.stratify=false"
             )
     if k > len(development):
-        raise DataError(f"split.folds: must be at most the number of examples ({len(development)}), given {k}")
+        raise DataError(
+            f"split.folds: must be at most the number of examples outside the test split ({len(development)}), "
+            f"given {k}"
+        )
     groups = None if examples.groups is None else [examples.groups[i] for i in development]
     if groups is not None and len(set(groups)) < k:
-        raise DataError(f"split.folds: must be at most the number of groups ({len(set(groups))}), given {k}")
+        raise DataError(
+            f"split.folds: must be at most the number of groups outside the test split ({len(set(groups))}), given {k}"
+        )
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}

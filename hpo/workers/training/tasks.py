@@ -40,7 +40,7 @@ class Payload:
     seed: int = 0
     threads: int = 1  # threads of each process
     processes: int = 1  # number of processes that train the task together
-    # These four identify the task in messages.
+    # These four identify the task.
     study: str = ""
     trial: int = 0
     fold: int = 0
@@ -50,7 +50,8 @@ class Payload:
     train: Sequence[int] | None = None
     validation: Sequence[int] | None = None
     test: Sequence[int] | None = None  # indices of the test split, to score a stored model; None in a training
-    data_dir: str | None = None  # folder that the objective's `prepare_data` wrote, or None
+    # Folder that the objective's `prepare_data` wrote; in a test, the folder of all rows from Python. None = no folder.
+    data_dir: str | None = None
     amount: int | None = None  # amount of training, counted from the start; None = a full training
     max_amount: int | None = None  # the search's largest amount; None if all trainings are full
     trained: int = 0  # amount of training that is already done
@@ -70,8 +71,8 @@ class Payload:
     # as early stopping from these curves. None in all other trainings.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
     limit_minutes: float | None = None  # the training fails at its next report after this time; None = no limit
-    # `limits`: pairs of a position on the curve and a score. A training whose best score is worse there is stopped.
-    # `limits_after`: the number of points from which on this applies. See `Limits`.
+    # `limits`: pairs of a place (epoch or step) and a score. A training whose best score is worse there is stopped.
+    # `limits_after`: the number of the first report at which this can happen. See `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
     # `metrics`: the names of the metrics in order; empty if there is one metric and no limit. `limited`: the names of

@@ -26,8 +26,8 @@ from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
 Message = dict[str, Any]
 
-# Checking for links that lead out of a state may be slow, because a state may have many files. So the next check waits
-# for at least 1 second, and for at least 50 times the duration of the last check, which is at most 2 % of the time.
+# A check for links that lead out of a state may be slow, because a state may have many files. The next check waits for
+# at least 1 second, and for at least 50 times the duration of the last check. So checks take at most 2 % of the time.
 BETWEEN_CHECKS = (1.0, 50.0)
 # The last message of a task has one of these keys. `died` occurs only if the task ran in a separate process.
 LAST_MESSAGES = frozenset({"outcome", "machine_fault", "died"})
@@ -254,7 +254,7 @@ def _refuse_links_out(payload: Payload) -> None:
 
 
 def _refuse_many_files(payload: Payload) -> str | None:
-    """If the files in the training's `files_dir` are too large, delete them and return a warning; else return None."""
+    """If the files in `files_dir` together exceed `most_file_bytes`, delete them and return a warning; else None."""
     folder, most = payload.files_dir, payload.most_file_bytes
     if folder is None or most is None or not os.path.lexists(folder):
         return None

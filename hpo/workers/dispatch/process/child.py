@@ -101,8 +101,8 @@ class Child:
     ) -> Iterator[Message]:
         """Run a task and yield the messages of `run_task`. If the process dies, the last message is `{"died": {...}}`.
 
-        `died` has three fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the process was
-        killed because memory ran out, else None.
+        `died` has three fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the memory guard
+        killed the process, else None.
 
         Every few seconds, and in the last message, `printed` has the task's output so far without secrets.
 

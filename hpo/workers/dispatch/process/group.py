@@ -70,7 +70,7 @@ def variables_of(seats: Sequence[Seat], address: str = LOOPBACK) -> list[dict[st
 _SECONDS_TO_LEARN_WHY = 2.0
 # How long to wait for the other processes after the first one succeeds. Then they are killed.
 _SECONDS_TO_FINISH = 30.0
-# How long to wait after SIGTERM. Then the processes are killed.
+# How long the first process may run after SIGTERM once another process has ended. Then it is killed.
 _SECONDS_TO_SAVE = 60.0
 # How long the first process may run after another process reports a failure. In this time it can report a failure of
 # its own, such as the same infinite loss. Then it is killed, because it may be waiting for the failed process.
@@ -98,7 +98,7 @@ class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
     If another process dies, the first process is killed. It is also killed `SECONDS_ALONE` seconds after another
-    process has reported a failure.
+    process has reported a failure. After SIGTERM, it gets `_SECONDS_TO_SAVE` seconds instead.
 
     Args:
         first: the process of rank 0.
@@ -197,7 +197,7 @@ class Group:
 def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Message]:
     """Run a task in this process or, if the task needs several processes, in a group of child processes.
 
-    Yield the messages of `run_task`. If a child process dies, the outcome is a failure. The test split is always scored
+    Yield the messages of `run_task`. If a child process dies, the outcome is a failure. A stored model is always scored
     in this process.
     """
     if payload.processes == 1 or payload.test is not None:

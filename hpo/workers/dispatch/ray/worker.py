@@ -21,7 +21,7 @@ class Equipment:
     # The folder to import the objective from, in addition to installed packages; None = the folder with the sent code.
     import_from: str | None = None
     is_toolkits: bool = False  # whether the toolkit itself is imported from that folder
-    package: str | None = None  # the installed package with the objective, except the toolkit
+    package: str | None = None  # the installed package that declares the objective; None = see `Code.package`
     driver: str = ""  # Ray's id of the driver's node; its workers can use the driver's disk
     sees_gpus: bool = True  # whether workers use GPUs; if not, all GPUs are hidden from them
     # The share of a GPU's memory that torch may allocate in each worker; None = all.
@@ -114,7 +114,7 @@ class RayWorker:
         if (process := self._child.begin()) != self._host.process:
             self._host = replace(self._host, process=process)
             yield {"call": call, "host": self._host}
-        # The test split is scored by one process only.
+        # A single process scores a stored model.
         if self._ranks is None or payload["test"] is not None:
             yield from self._train(payload, call, shipment)
         else:
