@@ -187,7 +187,8 @@ def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
     """Return the work of the convolutional blocks; the blocks of a decoder with a source also have attention.
 
     The values written to memory (`numbers`) are:
-        - each block: the inputs of the filters, both halves of their outputs, the gates, the residual sum;
+        - each block: dropout, the inputs of the filters, both halves of their outputs, the gated outputs, the residual
+          sum and its scaling;
         - attention: the scores and their softmax, the query, the context, the mapped context, the residual sum.
     """
     filters, width = model.filters, model.d_model

@@ -144,8 +144,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               end, and every training.save_minutes. The task continues from the state of an earlier task that was
               interrupted, or that had a smaller `amount`. If the device computes deterministically, the result is
               bit-identical to the result of an uninterrupted training.
-            - `trained` (optional): the number of epochs that an earlier task trained and reported. This task does not
-              yield the points of these epochs again.
+            - `trained` (optional): the number of epochs that an earlier task trained and reported. This task yields the
+              points of these epochs again only if the state is lost, because it then starts from the beginning.
             - `curves` (optional, only without validation): the learning curves of the folds, from which
               schedule=plateau takes the reductions of the learning rate.
 

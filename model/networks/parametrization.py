@@ -78,14 +78,14 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
     """
     roles, factors = roles_of(network), {}
     width, depths = config.d_model / config.base.d_model, _depths(network, config.base.num_layers)
-    read = sqrt(width) if isinstance(config, TransformerConfig) else 1.0
+    token_factor = sqrt(width) if isinstance(config, TransformerConfig) else 1.0
     for place, module in network.named_modules():
         of_base = base.get_submodule(place)
         for name, parameter in module.named_parameters(recurse=False):
             full, at_base = f"{place}.{name}".removeprefix("."), of_base.get_parameter(name)
             if full in roles:
                 size = width * depths.get(full, 1.0)
-                factors[full] = factors_of(roles[full], parameter, at_base, size, read, config)
+                factors[full] = factors_of(roles[full], parameter, at_base, size, token_factor, config)
                 parameter.mul_(_spread(roles[full], _glorot(module, name, of_base), parameter, at_base))
         if isinstance(module, Head):
             assert isinstance(of_base, Head)
@@ -126,8 +126,13 @@ def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
     }
 
 
-def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: float, config: ModelConfig) -> Factors:
-    """Return the factors of one parameter, which depend on its role and on its size relative to the base network."""
+def factors_of(
+    role: Role, parameter: Tensor, base: Tensor, size: float, token_factor: float, config: ModelConfig
+) -> Factors:
+    """Return the factors of one parameter, by its role and its base parameter.
+
+    `size` is m L, and `token_factor` is r, in the symbols of `parametrize`.
+    """
     if role == "vector":
         return Factors(rate=config.gain_rate, epsilon=1 / size)
     if role == "matrix":
@@ -135,7 +140,7 @@ def factors_of(role: Role, parameter: Tensor, base: Tensor, size: float, read: f
         return Factors(rate=1 / i, muon=i**-0.5, epsilon=1 / size)
     m = parameter.numel() / base.numel()
     rate = config.embedding_rate or (_RATE_OF_MANY if len(parameter) >= MANY_TOKENS else _RATE_OF_FEW)
-    rates = {"embedding": rate / read, "input": 1.0}
+    rates = {"embedding": rate / token_factor, "input": 1.0}
     return Factors(rate=rates.get(role, m**-0.5), epsilon=m**-0.5)
 
 

@@ -14,8 +14,8 @@ class ByExample(NamedTuple):
 
     Attributes:
         sums: (examples, columns), the numbers. The sum of each column over a sample determines the sample's metric.
-        score: computes the metric from the sums of the columns, (..., columns); None = the first column's sum divided
-            by the second column's sum.
+        score: computes the metric of each sample from the sums of the columns, (samples, columns); None = the first
+            column's sum divided by the second column's sum.
     """
 
     sums: Rows

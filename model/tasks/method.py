@@ -79,7 +79,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         metrics |= {name: metrics[name] + _OPEN for name in ("bits_per_character", "bits_per_byte")}
     metrics |= _resources(config, "accuracy" if "accuracy" in metrics else "loss")
     every = f"every {training.evaluate_every_steps} steps" if training.evaluate_every_steps else "after each epoch"
-    warmup = ", at step t at most (1 + t) / (10 + t)" if training.ema_warmup else ""
+    warmup = ", t steps after the first at most (1 + t) / (10 + t)" if training.ema_warmup else ""
     return {
         "preprocessing": _preprocessing(data),
         "vocabulary": _vocabulary(data),
@@ -127,7 +127,8 @@ def _preprocessing(data: Any) -> str:
         return f"{tokens}, {case}, cut into blocks of {data.context} tokens"
     if data.name == "tagging":
         return f"words and {data.ending_length}-letter endings, {case}, in pieces of up to {data.max_length} words"
-    tokens = getattr(data, "tokens", "words")
+    target = getattr(data, "target_tokens", None)
+    tokens = f"{data.tokens} in sources, {target} in targets" if target else data.tokens
     return f"{tokens}, {case}, cut to {data.max_length} tokens"
 
 
@@ -145,7 +146,7 @@ def _vocabulary(data: Any) -> str:
     most = f", at most {data.max_size:,}" if data.max_size else ""
     single = f"tokens that occur at least {data.min_count} times{most}" if units - {"subwords", None} else ""
     subwords = (
-        f"byte-pair encoding: characters, and merged pairs that occur at least {data.min_count} times{most}"
+        f"byte-pair encoding: all characters, and merged pairs that occur at least {data.min_count} times{most}"
         if "subwords" in units
         else ""
     )

@@ -19,7 +19,7 @@ class Encoded(Protocol):
 
     @property
     def lengths(self) -> Tensor:
-        """The number of tokens in each example, shape (examples,). Batches have examples of similar length."""
+        """The number of tokens in each example, shape (examples,), by which `batches_by_length` forms batches."""
 
     def __len__(self) -> int: ...
 

@@ -81,9 +81,9 @@ class Speed:
 
         If no update happened since the last call, return an empty dict.
 
-        `tokens_per_second` does not count padding. `memory_peak` is in GiB, and exists only on a GPU. If the peak speed
-        of the GPU is known, `share_of_peak` is the speed of all processes divided by the peak speed of all their GPUs.
-        This share is from 0 to 1 (see `operations_per_token`).
+        `tokens_per_second` does not count padding. `memory_peak` is in GiB, includes the evaluation, and exists only on
+        a GPU. If the peak speed of the GPU is known, `share_of_peak` is the speed of all processes divided by the peak
+        speed of all their GPUs. This share is from 0 to 1 (see `operations_per_token`).
         """
         if not self.batches:
             return {}

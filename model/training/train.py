@@ -82,8 +82,8 @@ def train(
         stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
-        reported_epochs: the number of epochs whose points an earlier training yielded; these points are not yielded
-            again.
+        reported_epochs: the number of epochs whose points an earlier training yielded; these points are yielded again
+            only if the saved state does not hold them.
         curves: the learning curves of other trainings. Without validation, schedule=plateau repeats the mean of their
             reductions of the learning rate (see `replayed_scale`).
 

@@ -15,6 +15,8 @@ from model.errors import DataError
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
+    The last line of a file may have no line break.
+
     A text without predefined splits (`data.path`) is cut into a training, a validation and a test split, in this order.
     A split ends at the first line break after its share of the characters. With `data.test_fraction` 0, or without a
     test file, there is no test split. Lines are not shuffled, because shuffling would put similar neighbouring lines

@@ -27,9 +27,10 @@ class Subwords:
 
     @classmethod
     def learn(cls, texts: Iterable[str], *, lowercase: bool, min_count: int, max_size: int) -> "Subwords":
-        """Return a tokenizer with at most `max_size` tokens, without the special tokens.
+        """Return a tokenizer; its first tokens are the special tokens and all characters of the texts.
 
-        Merge the most frequent pair of tokens until `max_size` tokens exist, or no pair occurs `min_count` times.
+        Merge the most frequent pair of tokens until `max_size` tokens exist (special tokens do not count), or no pair
+        occurs `min_count` times. `max_size` does not limit the characters: with more characters, merge no pair.
         """
         tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])
