@@ -48,6 +48,7 @@ class Subject:
             `order` is not `free` and the order of results cannot influence the search (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
+        given: the keys of points that the strategy did not choose: first points, and points added by the user.
         is_extension: whether this study extends another study, from which its trials were selected.
         is_over: False on the live page of a study that has not ended; then `winner` is the best trial so far.
     """
@@ -70,6 +71,7 @@ class Subject:
     clock: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     stretches: Sequence[Stretch] = ()
     scale_results: ScaleResults | None = None
+    given: frozenset[str] = frozenset()
     is_over: bool = True
     is_extension: bool = False
 
@@ -98,6 +100,7 @@ class Subject:
             trials: the same trials, joined with their further trainings.
         """
         config = run.config
+        given = [*run.space.first, *(each.point for each in run.record.added if each.retry_of is None)]
         return cls(
             space=run.space,
             goal=run.goal,
@@ -112,6 +115,7 @@ class Subject:
             workers=config.dispatch.workers,
             gpus=config.dispatch.gpus_per_worker or 0.0,
             stretches=run.record.stretches,
+            given=frozenset(Trial(0, 0, point).key for point in given),
             scale_results=ScaleResults.of(config, run.space, [*run.notes.imports, *trials]),
         )
 
@@ -148,6 +152,11 @@ class Subject:
         complete = at_largest_scale([t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)])
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]
+
+    @cached_property
+    def drawn_scores(self) -> list[float]:
+        """The scores of the trials in `scored` that keep the limits, and whose points the strategy chose."""
+        return [score_of(trial) for trial in self.scored if trial.keeps_limits and trial.key not in self.given]
 
     @cached_property
     def ranked(self) -> list[Trial]:
@@ -192,7 +201,7 @@ class Subject:
 
     @property
     def _ended(self) -> list[Trial]:
-        return [trial for trial in self.trials if trial.state != "running"]
+        return [trial for trial in self.trials if trial.state != "running" and trial.key not in self.given]
 
     @cached_property
     def expected_growth(self) -> Expectation:

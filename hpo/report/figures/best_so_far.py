@@ -22,7 +22,7 @@ from hpo.report.figures.style import (
 )
 from hpo.report.formatting import escape_markup
 from hpo.report.part import Missing, is_missing, missing
-from hpo.report.sections.curves import describe_expected, improvements
+from hpo.report.sections.curves import DRAWN, describe_expected, improvements
 from hpo.report.subject import Subject, score_of
 from hpo.trials.trial import Trial
 
@@ -123,7 +123,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Missing:
 
     Each estimate has a line, and a band that shows the standard deviation.
     """
-    scores = [score_of(trial) for trial in subject.scored if trial.keeps_limits]
+    scores = subject.drawn_scores
     curves = describe_expected(subject.strategy, scores, subject.direction, subject.is_extension)
     if is_missing(curves):
         return curves
@@ -141,10 +141,9 @@ def draw_expected_performance(subject: Subject) -> Drawn | Missing:
     figure.update_xaxes(title_text="complete trials (log)", **log_ticks(curves["unbiased"]["budgets"]))
     far = leave_out_far(figure, scores, [curves["unbiased"]["means"][-1]])
     figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
-    within = " within the limits" if subject.goal.limits else ""
     return Drawn(
         figure,
-        f"The expected best {subject.metric_label} of a random search with this number of complete trials, by both "
-        f"estimators, ± the standard deviation over searches. The curves end at half of the {len(scores):,} complete "
-        f"trials{within}; beyond, both estimators depend mostly on the best trial.{far}",
+        f"The expected best {subject.metric_label} of a random search with this number of trials, by both estimators, "
+        f"± the standard deviation over searches. {DRAWN} The curves end at half of these {len(scores):,} trials; "
+        f"beyond, both estimators depend mostly on the best trial.{far}",
     )

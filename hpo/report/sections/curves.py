@@ -101,12 +101,16 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective reports no learning curve")
 
 
+DRAWN = "Only complete trials count that keep the limits and whose points were drawn at random."
+"""Which trials serve to estimate the expected best score of a random search."""
+
+
 def describe_expected(
     strategy: str, scores: Sequence[float], direction: Direction, is_extension: bool
 ) -> ExpectedPart | Missing:
     """Return the biased and the unbiased estimate of random search's expected best score.
 
-    `scores` has the score of each complete trial within the limits. `is_extension` says whether the trials were
+    `scores` has the scores of `Subject.drawn_scores`. `is_extension` says whether the trials were
     selected from another study. If the estimates cannot be computed, return the reason.
     """
     if (reason := dependent_text(strategy, is_extension)) is not None:
@@ -180,10 +184,10 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
         yield Paragraph(f"Missing: {expected['missing']}.")
         return
     counts = report["counts"]
-    failed = " Failed trials do not count." * (not is_missing(counts) and counts["failed"] > 0)
+    has_stopped = not is_missing(counts) and counts["stopped"] > 0
     yield Paragraph(
-        f"The expected best score of a random search with n complete trials, ± the standard deviation over searches."
-        f"{failed}"
+        "The expected best score of a random search with n trials, ± the standard deviation over searches. "
+        f"{DRAWN}{' The trials that were stopped early are mostly weak, so these values are too good.' * has_stopped}"
     )
     both = expected["unbiased"], expected["biased"]
     # For n = 1 both estimates are the mean of the scores, but their last bits may differ, so round them.

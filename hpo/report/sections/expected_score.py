@@ -47,6 +47,11 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
             "one fold and one fresh seed do not show the noise of scores: set split.folds or study.finalist_repeats to "
             "at least 2"
         )
+    if expected is None and run.config.study.extends is not None:
+        return missing(
+            "the same seeds chose these trials in the study that this one extends: set study.finalists to train the "
+            "best again on fresh seeds"
+        )
     if expected is None:
         return missing(
             "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2, "

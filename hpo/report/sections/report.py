@@ -136,8 +136,6 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
     test = describe_test(study)
     expected = value_or_missing(lambda: expected_of(run))
     described = value_or_missing(lambda: describe_winner(study, run, expected))
-    # A trial beyond a limit cannot be the best.
-    scores = [trial.score for trial in trials if trial.keeps_limits and trial.score is not None]
     on_front = {trial.number for trial in subject.front}
     front: FrontSection = {}
     if run.has_front:
@@ -165,7 +163,7 @@ def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict
         "test": test,
         "best_so_far": value_or_missing(lambda: best_so_far(run)),
         "expected_performance": value_or_missing(
-            lambda: describe_expected(subject.strategy, scores, subject.direction, subject.is_extension)
+            lambda: describe_expected(subject.strategy, subject.drawn_scores, subject.direction, subject.is_extension)
         ),
         "curves": value_or_missing(lambda: describe_curves(study, run)),
         "at_the_end": value_or_missing(lambda: at_the_end(study.space, winner) if winner else no_winner(run)),

@@ -66,11 +66,12 @@ class Expected:
         Both trials have scores on the same folds, so fold effects cancel.
 
         Returns:
-            The gain; None if the other trial has another amount or scale, or if the noise of the scores is unknown.
+            The gain; None if the other trial has the winner's point, or another amount or scale, or if the noise of the
+            scores is unknown.
         """
         winner, metric = self._run.winner, self._run.goal.metric
         assert winner is not None
-        if self._search is None or other.rank[:2] != winner.rank[:2]:
+        if self._search is None or other.key == winner.key or other.rank[:2] != winner.rank[:2]:
             return None
         trials, candidates = self._search
         numbers, noise = [trial.number for trial in trials], candidates.noises[0]
@@ -131,7 +132,10 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 
 
 def expected_of(run: StudyRun) -> Expected | None:
-    """Return the winner's expected scores; None if there is no winner, or if the noise of its scores is unknown.
+    """Return the winner's expected scores; None if there is no winner, or if its scores cannot be corrected.
+
+    Scores cannot be corrected in two cases: their noise is unknown, or the scores of another study with the same seeds
+    chose the trials (`hpo extend`), and there are no finalists with fresh seeds.
 
     The candidates are the finalists or, without finalists, the complete trials with the winner's scale and amount. The
     noise of finalists is estimated also from their scores in the search. With a single fold and seed, the noise is
@@ -139,7 +143,7 @@ def expected_of(run: StudyRun) -> Expected | None:
     independent examples.
     """
     winner, goal = run.winner, run.goal
-    if winner is None:
+    if winner is None or (run.config.study.extends is not None and not run.fresh):
         return None
     complete = [trial for trial in run.history if trial.state == "complete"]
     equal = [trial for trial in complete if trial.rank[:2] == winner.rank[:2]]

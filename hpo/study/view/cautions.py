@@ -65,8 +65,8 @@ def cautions_so_far(search: SearchFacts) -> list[str]:
 def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
-    If `has_ended`, also yield cautions about unfinished trials and about too few trials. If `is_extension`, few trials
-    are enough, because another study chose them.
+    If `has_ended`, also yield cautions about unfinished trials and about too few trials. If `is_extension`, another
+    study chose the trials: then few trials are enough, but their scores are too good.
     """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
@@ -93,9 +93,14 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
         yield f"{beyond} of {len(complete)} complete trials exceed a limit ({limits}): few trials could win"
     dimensions = [dimension for dimension in space.dimensions if dimension.key != SCALE]
     wanted = _FEW_TRIALS_PER_DIMENSION * len(dimensions)
-    # Count each point once: halving trains a point in several trials.
-    tried = sum(trial.continues is None for trial in trials)
+    # Count each point once: halving trains a point in several trials, and a failed trial may be retried.
+    tried = sum(trial.continues is None and trial.retry_of is None for trial in trials)
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
+    if is_extension and not search.finalists:
+        yield (
+            "the trials were chosen by their scores in another study with the same seeds, so their scores are too "
+            "good; set study.finalists to train the best again on fresh seeds"
+        )
     if tried < wanted and not whole and has_ended and not is_extension:
         searched = format_count(len(dimensions), "hyperparameter*")
         yield f"few trials: {tried} for {searched}; use {wanted} or more, {_FEW_TRIALS_PER_DIMENSION} for each"
