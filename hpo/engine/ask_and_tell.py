@@ -12,6 +12,7 @@ from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import Rules
 from hpo.engine.schedule.scheduler import Scheduler
 from hpo.errors import ConfigError, NoTrialError, StudyError
+from hpo.formatting import format_count
 from hpo.trials import reported_values
 from hpo.trials.places import Places, place_of, reached
 from hpo.trials.record.record import Asked, Ended, EndedBy, Record
@@ -123,8 +124,9 @@ class AskAndTell:
             )
         if not self.open:
             self._note_end(by)
+        counts = self._rules.counts.removesuffix("s")
         reasons: Mapping[EndedBy, str] = {
-            "trials": f"the budget of {self._num_trials} is used up",
+            "trials": f"the budget of {format_count(self._num_trials, f'{counts}*')} is used up",
             "space": "every point of the space has been tried, or the strategy proposes no more points",
             "target": "a trial has reached study.target",
             "stop_without_gain": "the last trials brought no gain (study.stop_without_gain)",

@@ -78,6 +78,7 @@ def search(
     Raises:
         StudyError: the strategy no longer proposes the trials of the record, or proposes an invalid point; or
             `stop_after_failures` stops the search.
+        MachineError: the machine cannot run a task, for example because its disk is full.
     """
     if _stays_ended(rules, record):
         return record.history()
@@ -279,8 +280,8 @@ class _Search:
             has_acted, is_spent = True, self._scheduler.ended_by == "trials"
             self._carry_out(action)
             if is_spent and isinstance(action.request, Add) and action.request.retry_of is not None:
-                # A retry uses no budget. While the budget was used up, the clock may have passed the moment at which
-                # the retry begins in a search that is repeated from the record. A callback acts at its moment instead.
+                # A search that is repeated from the record begins this retry as soon as a lane is free. Without budget,
+                # the clock may have passed this time, so schedule all trials again. A callback acts at its own time.
                 self._begin_scheduler()
                 self._plan()
         return has_acted

@@ -177,8 +177,8 @@ def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | No
 def weighted(losses: Array, weights: Array) -> Array:
     """Return one loss per trial: the augmented Tchebycheff function of its losses.
 
-    Losses are scaled so that the best loss of a metric is 0 and the upper quartile is 1. With the worst loss in place
-    of the quartile, a diverged trial would make all other losses of a metric look equal.
+    Losses are scaled so that the best loss of a metric is 0 and the upper quartile is 1; if both are equal, losses are
+    only shifted. With the worst loss in place of the quartile, a diverged trial would make all others look equal.
 
     Source: Knowles 2006, "ParEGO: A hybrid algorithm with on-line landscape approximation for expensive multiobjective
     optimization problems", equation 2, with rho = 0.05.

@@ -181,7 +181,8 @@ def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     earlier than the others keeps its loss.
 
     Otherwise, find the last place at which all trials with reports have a report. Each trial with reports gets its loss
-    at this place. Trials without reports stay unchanged. If the trials have no place in common, return an empty list.
+    at this place. With several metrics, only the leading loss changes. Trials without reports stay unchanged. If the
+    trials have no place in common, return an empty list.
     """
     furthest = max(trials, key=lambda trial: len(trial.losses_at), default=None)
     if furthest is None or all(have_same_places(trial, furthest) for trial in trials):

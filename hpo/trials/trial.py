@@ -210,7 +210,7 @@ class Trial:
 
     @property
     def error(self) -> str | None:
-        """Why the trial failed: each different error, with the indices of the tasks; None = no task failed."""
+        """Why the trial failed: each different error, after its task indices (`fold 0, 2: ...`); None = no failure."""
         tasks: dict[str, list[str]] = {}
         for index, outcome in sorted(self.outcomes.items()):
             if outcome.error:
@@ -222,7 +222,7 @@ class Trial:
         """Where the trial was stopped; None = the trial was not stopped.
 
         If a task was stopped, the text is `Outcome.stopped` of the first stopped task, and also says why. If the trial
-        was stopped between tasks, the text is, for example, `after 2 folds`.
+        was stopped between tasks, the text has the number of ended tasks, such as `after 2 folds`.
         """
         if self.state != "stopped":
             return None

@@ -48,8 +48,8 @@ class Proposer:
         self._pending: dict[int, Trial] = {}
         self._ended: dict[int, Trial] = {}
         self._learned: list[int] = []
-        # Of the last round: the points that are not open yet; a function that returns all of its points, together with
-        # the points added by users; the number of its first trial.
+        # The last round: its proposals that are not open yet; a function that returns all its proposals, together with
+        # the points that users have added by then; and the number of its first trial.
         self._proposals: deque[Proposal] = deque()
         self._whole: Callable[[], Sequence[Proposal]] = tuple
         self._first = 0

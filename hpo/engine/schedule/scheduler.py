@@ -33,8 +33,8 @@ class Scheduler:
         num_trials: the budget, in the unit of `Rules.counts`.
         slots: the number of tasks that workers can run at once.
         observers: the observers to notify of each event after it is written to the record.
-        when_ended: is called with each trial that ends on the clock, in the order of the ends. Recorded trials are no
-            exception, because they end again on the new clock.
+        when_ended: is called with each trial that ends on the clock, in the order of the ends. This includes recorded
+            trials, which end again on the new clock.
 
     Attributes:
         is_out_of_time: whether no further trial may be opened; set by the caller.
@@ -264,7 +264,8 @@ def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float
     """
     if not rules.waits:
         return {}
-    # With the recorded costs, and a budget of the recorded trials, neither objective nor strategy needs to be called.
+    # With the recorded costs, the objective is not called. With a budget of the recorded trials, the strategy is called
+    # only if a retry waits.
     recorded = replace(rules, cost_of=lambda trial: trial.cost, counts="trials")
     scheduler = Scheduler(recorded, record.copy(), sum(is_counted(trial, "trials") for trial in record.trials()))
     for _ in scheduler.advance():

@@ -266,7 +266,8 @@ class Asha:
     def expected_at_end(self, configurations: int) -> int:
         """Return how many of the configurations will be trained to `max_amount`.
 
-        The number assumes that 1 / `eta` of the configurations on each rung continue on the next rung.
+        The number assumes that 1 / `eta` of the configurations on each rung continue on the next rung. With many lanes,
+        it is too large: once a new point would exceed the budget, trials that are still running are not continued.
         """
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 

@@ -208,7 +208,7 @@ class SuccessiveHalving:
             trial: Trial = history[place]
             if trial.round < 0:
                 break
-            # A retry is a round of its own, but it belongs to the rung of the trial that it retries.
+            # A retry may begin in a later round, but it belongs to the rung of the trial that it retries.
             if trial.retry_of is not None:
                 continue
             rung += trial.round != last_round

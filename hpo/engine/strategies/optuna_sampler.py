@@ -10,6 +10,7 @@ from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.optuna_settings import CmaEsSettings, GpSettings, TpeSettings
 from hpo.engine.strategies.strategy import Learns, generator
 from hpo.errors import SpaceError
+from hpo.formatting import format_count
 from hpo.trials.history import History
 from hpo.trials.space.dimensions import Dimension, Range
 from hpo.trials.space.space import Point, Space, point_key
@@ -90,12 +91,10 @@ class OptunaModel:
         """One line of text about the proposals."""
         if not isinstance(self.settings, CmaEsSettings):
             return f"{self.settings.name}: one point at a time, the first {self.settings.startup} at random"
+        modeled = format_count(len(self.numeric), "dimension*")
         others = len(self.space.dimensions) - len(self.numeric)
-        at_random = f"; {others} dimensions (without order, with a condition, or with one value) at random"
-        return (
-            f"cma_es: generations of {self.round_size} points in {len(self.numeric)} dimensions"
-            f"{at_random if others else ''}"
-        )
+        rest = f"{format_count(others, 'dimension*')} (without order, with a condition, or with one value) at random"
+        return f"cma_es: generations of {self.round_size} points in {modeled}{f'; {rest}' if others else ''}"
 
     @property
     def refuses_several(self) -> str | None:

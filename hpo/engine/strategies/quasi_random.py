@@ -10,6 +10,7 @@ from pydantic import Field
 
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator
+from hpo.formatting import format_count
 from hpo.trials.history import History
 from hpo.trials.space.dimensions import Dimension, Range, Value
 from hpo.trials.space.space import Point, Space, point_key
@@ -57,7 +58,8 @@ class QuasiRandom:
     def announcement(self) -> str:
         """One line of text about the sequence."""
         kind = "scrambled " if self.settings.scramble else ""
-        return f"qmc: a {kind}{self.settings.sequence} sequence over {len(self.space.dimensions)} dimensions"
+        dimensions = format_count(len(self.space.dimensions), "dimension*")
+        return f"qmc: a {kind}{self.settings.sequence} sequence over {dimensions}"
 
     learns: ClassVar[Learns] = "never"
 

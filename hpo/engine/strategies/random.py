@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator
+from hpo.formatting import format_count
 from hpo.trials.history import History
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
@@ -41,8 +42,8 @@ class RandomSearch:
     @property
     def announcement(self) -> str:
         """One line of text about the size of the space."""
-        size = self.space.size
-        return f"random: {f'{size:,} points' if size else 'an infinite space'}, drawn uniformly without repeats"
+        points = "a space too large to count" if self.space.size is None else format_count(self.space.size, "point*")
+        return f"random: {points}, drawn uniformly without repeats"
 
     learns: ClassVar[Learns] = "never"
 

@@ -17,6 +17,7 @@ from hpo.engine.strategies.strategy import MOST, Learns, Settings, generator, ne
 from hpo.errors import ConfigError, nearest
 from hpo.trials.history import History, Weights
 from hpo.trials.space.dimensions import Choices, Dimension, NoDefault, Range, Value, allows, canonical
+from hpo.trials.space.first_points import range_text
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
@@ -110,7 +111,8 @@ class ShiftingWindow:
                 )
         for key, value in self.settings.start.items():
             if not allows(windowed[key], value):
-                raise ConfigError(f"strategy.start.{key}: {value!r} is not in the range; give a value in the range")
+                allowed = range_text(windowed[key])
+                raise ConfigError(f"strategy.start.{key}: must be in its range ({allowed}), given {value!r}")
         if self.settings.start and self.settings.opening == "space":
             raise ConfigError("strategy.start: has no effect with opening=space; set strategy.opening=window")
         self._check_lengths([d for d in windowed.values() if not isinstance(d, Range)])

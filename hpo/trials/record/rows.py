@@ -56,8 +56,8 @@ class OptunaRows(Rows):
         self._calls = Tables.reflected(storage.engine, study_id, self._distributions) or _PublicCalls(
             storage, study_id, self._distributions
         )
-        # Optuna's ids of the study's trials, by number. At the last reading: the number of rows of the study's trials,
-        # and the trials of other programs.
+        # Optuna's ids of the study's trials, by number. At the last reading: the number of rows of the study's trials
+        # and of their copies, and the trials of other programs (copies included).
         self._ids: dict[int, int] = {}
         self._num_rows = 0
         self._others: Sequence[FrozenTrial] = ()
@@ -154,7 +154,7 @@ class OptunaRows(Rows):
     def mark(self) -> Mark:
         """Return the progress of the record: the id of its study, and the number of its rows.
 
-        The rows are those of the trials at the last call of `read`, and those of the notes now.
+        The rows are those of the trials and their copies at the last call of `read`, and those of the notes now.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))

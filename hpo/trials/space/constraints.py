@@ -15,7 +15,7 @@ from typing import Any
 from hpo.errors import SpaceError, nearest
 from hpo.trials.space.dimensions import Point
 
-_LANGUAGE = "allowed: numbers, texts, keys, + - * / // %, comparisons, in [..], and, or, not, brackets"
+_LANGUAGE = "allowed: numbers, texts, true/false/none, keys, + - * / // %, comparisons, in [..], and, or, not, brackets"
 _MAX_LENGTH = 1000
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {

@@ -38,7 +38,7 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
     Raises:
         NoDefaultError: a point other than `default` lacks a key that has no default.
         SpaceError: a key is unknown or inactive, a value is outside of its range, a rule is broken, a point occurs
-            twice, or `written` has another form.
+            twice or is not in `Space.members`, or `written` has another form.
     """
     entries = [written] if isinstance(written, str | Mapping) else written
     if not isinstance(entries, Sequence):
@@ -106,7 +106,8 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
             f"{where}: '{inactive[0]}' is inactive with these values, because of its 'when'; remove '{inactive[0]}'"
         )
     if not space.keeps_rules(point):
-        raise SpaceError(f"{where}: {dict(point)} breaks a rule of space.require; give another point")
+        fault = "breaks a rule of space.require" if space.members is None else "breaks a rule, or does not exist"
+        raise SpaceError(f"{where}: {dict(point)} {fault}; give another point")
     return point
 
 

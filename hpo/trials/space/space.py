@@ -99,8 +99,8 @@ class Space:
     def draw(self, rng: np.random.Generator) -> Point:
         """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again.
 
-        After 100 draws, choose from a list of all valid points. If the space is too large to list, the returned point
-        breaks a rule.
+        After 100 draws (after one draw if `members` is sparse), choose from a list of all valid points. If the space is
+        too large to list, the returned point breaks a rule.
         """
         return self.complete({}, rng)
 

@@ -89,7 +89,7 @@ def test_a_point_added_by_the_user_is_asked_for_next():
 def test_a_budget_ends_it_and_a_larger_one_goes_on():
     with opened(trials=2) as session:
         assert [trial.number for trial in session] == [0, 1]
-        with pytest.raises(hpo.NoTrialError, match=r"the budget of 2 is used up.*; open trials: 0, 1") as raised:
+        with pytest.raises(hpo.NoTrialError, match=r"the budget of 2 trials is used up.*; open trials: 0, 1") as raised:
             session.ask()
         assert (raised.value.is_waiting, session.is_over) == (False, False)
         for trial in session.open_trials:
@@ -231,7 +231,7 @@ def test_a_search_by_commands(capsys, monkeypatch):
     assert [trial["trial"] for trial in printed(capsys, "ask", "lab", "--open")[0]["open"]] == [2]
     assert "hpo ask lab" in command(capsys, "show", "lab")[1]
     code, _, err = command(capsys, "ask", "lab")
-    assert (code, "the budget of 3 is used up; open trials: 2" in err) == (1, True)
+    assert (code, "the budget of 3 trials is used up; open trials: 2" in err) == (1, True)
     assert "`hpo resume lab study.trials=6`" in err
     assert command(capsys, "tell", "lab", "2", "--error", "no memory")[:2] == (0, "trial 2: failed no memory\n")
     assert "Reproduction: impossible" in Path("runs/lab/report.md").read_text()

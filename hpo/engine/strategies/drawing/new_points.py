@@ -14,7 +14,7 @@ from hpo.trials.ranking import Ranking
 from hpo.trials.space.space import Point, Space
 from hpo.trials.trial import Trial
 
-# When _KNOWN points have been tried, a share _SHARE of the new points are children of the best _PARENTS points. Each
+# When _KNOWN points have complete trials, a share _SHARE of new points are children of the best _PARENTS points. Each
 # child is the most promising of _CANDIDATES candidates. On learning curves of real trainings, 6 parents were worse, and
 # so was starting after 9 points with a budget of two full trainings.
 _KNOWN, _SHARE, _PARENTS, _CANDIDATES, _PATIENCE = 15, 0.75, 4, 8, 20

@@ -125,7 +125,7 @@ def fit_shift(
 ) -> Shift | None:
     """Return how far the best value of an ordered dimension moves with each doubling of cost, with an interval.
 
-    Return None if there are too few trials.
+    Return None if there are too few trials, too few scales, or too few different values.
 
     The losses of the better half of each scale's trials are fitted by least squares. The model has a level for each
     scale, a parabola for each ordered dimension, and a level for each choice of an unordered dimension. The parabola of
