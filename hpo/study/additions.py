@@ -21,7 +21,8 @@ _log = logging.getLogger(__name__)
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
     """Return the new points that other programs queued, for example with `enqueue_trial`.
 
-    Ignore invalid points, and points with a trial. Log a warning for each new point and each ignored point.
+    Ignore invalid points, points with a trial, and points that were added before. Log a warning for each new point, and
+    for each ignored point that was not added before.
     """
     points: dict[str, Add] = {}
     added = {point_key(each.point) for each in record.added}

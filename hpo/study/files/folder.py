@@ -320,7 +320,7 @@ def find_study(name: str) -> StudyFolder:
         if folder.is_import:
             raise StudyError(
                 f"study: {short_path(path)} has imported trials but no study; start a study that learns from them: "
-                f"hpo search study.imports={path.name}"
+                f"hpo search study.imports={folder.reference}"
             )
         # A process may be creating the study.
         folder.refuse_running()

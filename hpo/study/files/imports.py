@@ -101,7 +101,7 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the complete and failed trials of other studies whose points are in `space`.
 
-    Skip a trial if its amount of training is below the largest amount in its table. Trials of the same point become one
+    If a table has amounts of training, use only the trials with its largest amount. Trials of the same point become one
     trial, even if they come from several studies. The scores of this trial are the means over the complete trials.
     Without a complete trial, this trial is failed.
 
@@ -196,7 +196,7 @@ def _read_table(
         scaled = enumerate(read_rows(before, ("state", "score")), start=2)
         numbered += [(f"{before}:{line}", row) for line, row in scaled if row.get(SCALE)]
     finished = [(where, row) for where, row in numbered if row["state"] in ("complete", "failed")]
-    # Only trials with the largest amount compare with full trainings.
+    # Only trials with the largest amount can be compared with full trainings.
     longest = max((int(row["amount"]) for _, row in numbered if row.get("amount")), default=None)
     trials: list[Trial] = []
     lacking: set[str] = set()

@@ -138,9 +138,10 @@ def expected_of(run: StudyRun) -> Expected | None:
     chose the trials (`hpo extend`), and there are no finalists with fresh seeds.
 
     The candidates are the finalists or, without finalists, the complete trials with the winner's scale and amount. The
-    noise of finalists is estimated also from their scores in the search. With a single fold and seed, the noise is
-    known only in one case: the study has one metric and no limits, and the objective describes the metric as a share of
-    independent examples.
+    noise of finalists is estimated also from their scores in the search.
+
+    With a single fold and seed, the noise is known only if three conditions hold: there are no finalists, the study has
+    one metric and no limits, and the objective describes the metric as a share of independent examples.
     """
     winner, goal = run.winner, run.goal
     if winner is None or (run.config.study.extends is not None and not run.fresh):

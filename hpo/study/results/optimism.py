@@ -76,7 +76,7 @@ class Candidates:
 
     @property
     def means(self) -> Array:
-        """The mean of each metric over the columns (folds or seeds), for each trial; shape (trials, metrics)."""
+        """The mean of each value over the columns (folds or seeds), for each trial; shape (trials, values)."""
         means: Array = self.values.mean(axis=1)
         return means
 

@@ -34,13 +34,12 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 def archive(folder: StudyFolder, file: Path) -> Manifest:
     """Write a study as an archive in one step, and return the archive's manifest.
 
-    Leave out files that the toolkit makes again, such as the workers' copy of the data, locks, and the record's backup.
-    Also leave out temporary files, files of a running search, and links that lead out of the study's folder.
+    Leave out the workers' copy of the data, locks, the record's backup, temporary files, and files of a running search.
 
     Raises:
         ConfigError: the file's name does not end in .tar.gz or .tgz.
-        StudyError: the study runs, its record is damaged, the archive exists or would be inside the study's folder, or
-            the archive's directory is missing.
+        StudyError: the study runs, its record is damaged, or a link leads out of its folder.
+        StudyError: the archive exists, would be inside the study's folder, or its directory is missing.
     """
     if not file.name.endswith((".tar.gz", ".tgz")):
         raise ConfigError(f"archive: must be a file NAME.tar.gz, given {str(file)!r}")

@@ -17,7 +17,8 @@ from hpo.study.study import PreparedStudy
 from hpo.trials.record.storage import copy_renamed, open_rows, sqlite_url
 from hpo.trials.space.reader import space_from_dict
 
-# Not copied: locks, the list of mirror copies, files of a running search, the database, and reports with the old name.
+# Not copied with the folder: locks, the list of mirror copies, files of a running search, and reports with the old
+# name. `_write_record` copies the database.
 _EXCLUDED = (
     *("driver.lock", "mlflow.lock", "mirrored.txt", "reproduction.json", "status.json", "running.json", "requests"),
     *("study.db*", "report.*", "checklist.md", "tables.tex"),

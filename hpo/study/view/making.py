@@ -180,7 +180,7 @@ def _running(run: StudyRun, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
 
 
 def _num_retried(trials: Sequence[Trial]) -> int:
-    """Return the number of failed trials whose retry, or the retry of that retry, is complete."""
+    """Return the number of failed trials with a complete retry; the retry of a failed retry counts, too."""
     retry_of = {trial.number: trial.retry_of for trial in trials}
     retried = set[int]()
     for trial in (trial for trial in trials if trial.state == "complete"):

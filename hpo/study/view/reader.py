@@ -49,7 +49,7 @@ class StudyReader:
 
     Attributes:
         reference: the name, path or URL that names the study in commands.
-        seconds: the shortest time in seconds between two snapshots.
+        seconds: how long `follow` waits between two snapshots, in seconds.
     """
 
     seconds = 1.0

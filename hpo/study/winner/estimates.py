@@ -105,7 +105,7 @@ class Sample:
         except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores
             return f"its function in score_of_sums failed: {first_line(error)}"
         if not math.isclose(whole, given, rel_tol=_ROUNDING, abs_tol=1e-9):
-            return f"the metric must equal the value from its scores_by_example, {whole:.6g}"
+            return f"the metric must equal the value from its scores_by_example, {whole:.6g}, given {given:.6g}"
         return lambda counts: score(counts @ rows)
 
 
