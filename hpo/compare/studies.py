@@ -185,7 +185,8 @@ def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
     if isinstance(data, Mapping) and "path" in data and isinstance(files, list):
         # Replace the path by hashes, because a moved file has the same data, and a changed file does not.
         data = {**data, "path": [file["sha256"] for file in files]}
-    return {"examples": data, "split": config.split.model_dump()}
+    # A race stops trials, but does not change the splits.
+    return {"examples": data, "split": config.split.model_dump(exclude={"race_after", "race_level"})}
 
 
 def compare_studies(

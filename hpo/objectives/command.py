@@ -227,8 +227,9 @@ def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any
         raise ProgramError(f"no line of the command's output matches command.pattern.{metric}={pattern.pattern!r}")
     if not points:
         raise ProgramError(
-            f'the command printed no line of JSON; print a line such as {{"{metric}": 0.25}}, or set '
-            f"command.pattern.{metric} to a regular expression that reads {metric} from other lines"
+            f'the command printed no line of JSON; print a line such as {{"{metric}": 0.25}}, or give a regular '
+            f'expression that reads {metric} from other lines, such as "command.pattern={{{metric}: '
+            f"'{metric}[ :=]+([0-9.]+|nan)'}}\""
         )
 
 

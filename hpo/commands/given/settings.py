@@ -82,9 +82,12 @@ def _with_none(tree: Mapping[str, Any], path: tuple[str, ...], before: str) -> d
 
 
 def _with_default(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Add `first: [default]` to a space without `first`, if the configuration has a default for every dimension."""
+    """Add `first: [default]` to a space without `first`, if the configuration has a default for every dimension.
+
+    A dimension with a condition needs no default, because it may be inactive in the default configuration.
+    """
     branches, rules = parted(space)
-    keys = [".".join(path) for path, _ in leaves(branches)]
+    keys = [".".join(path) for path, each in leaves(branches) if not (isinstance(each, Mapping) and "when" in each)]
     is_first = "first" not in rules and bool(keys) and all(path_of(config, key) for key in keys)
     return with_first(space, ["default"]) if is_first else dict(space)
 

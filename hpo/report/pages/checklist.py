@@ -138,10 +138,10 @@ def _best(report: ReportJson) -> str:
 def _choice(report: ReportJson) -> str:
     strategy = {key: value for key, value in report["strategy"].items() if key != "name"}
     settings = ", ".join(f"{key} {value}" for key, value in strategy.items() if value is not None)
-    return (
-        f"{report['strategy']['name']} search ({settings}), seed {report['study']['seed']}; the winner is "
-        f"{report['chosen_by']}."
-    )
+    search = f"{report['strategy']['name']} search ({settings})"
+    if (extension := report["study"].get("extends")) is not None:
+        search = f"among {len(extension['trials'])} trials that were chosen from study {extension['study']}"
+    return f"{search}, seed {report['study']['seed']}; the winner is {report['chosen_by']}."
 
 
 def _statistics(report: ReportJson) -> str:

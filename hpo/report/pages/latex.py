@@ -45,9 +45,12 @@ def _ranges_table(summary: ReportJson) -> Iterable[str]:
     strategy = summary["strategy"]["name"].replace("_", " ")
     counts = require(summary["counts"])
     configurations = counts.get("configurations", counts["proposed"] - counts.get("retries", 0))
+    how, extension = f"searched by {strategy} search with", study.get("extends")
+    if extension is not None:
+        how = f"of the study {escape_latex(extension['study'])}, from which this study trains"
     caption = (
-        f"{_title_text(summary)}Hyperparameters searched by {strategy} search with "
-        f"{format_count(configurations, 'configuration*')} (seed {study['seed']}), and the best configuration."
+        f"{_title_text(summary)}Hyperparameters {how} {format_count(configurations, 'configuration*')} "
+        f"(seed {study['seed']}), and the best configuration."
     )
     # A label needs no escapes, unlike a caption. It must not contain braces or commands, and a study's name has none.
     yield from _table(("Hyperparameter", "Values", "Best"), rows, caption, f"tab:{study['name']}-ranges")

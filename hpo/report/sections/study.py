@@ -232,9 +232,10 @@ def read_study(report: ReportJson) -> Iterator[Block]:
         target = f"the Pareto front of {goal_text(front)} ({metric['aggregation']})"
     elif front is not None:
         target += limits_text(front)
-    yield Paragraph(
-        f"{report['strategy']['name']} search for {target}, objective `{study['objective']}`, seed {study['seed']}."
-    )
+    search = f"{report['strategy']['name']} search"
+    if (extension := study.get("extends")) is not None:
+        search = f"Search among trials of study {extension['study']}"
+    yield Paragraph(f"{search} for {target}, objective `{study['objective']}`, seed {study['seed']}.")
     yield Paragraph(f"Run it again: `{study['rerun']}`")
     yield Paragraph(f"Reproduction: {reproduction_text(report)}.")
     if inner(report["config"], "track").get("name") == "mlflow":

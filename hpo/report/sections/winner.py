@@ -291,7 +291,9 @@ def describe_baselines(
     place.
     """
     random: dict[str, Any] | Missing = {"this_study": True}
-    if study.config.strategy["name"] != "random":
+    if study.config.study.extends is not None:
+        random = missing(f"another study chose these trials: see the report of {study.config.study.extends.study}")
+    elif study.config.strategy["name"] != "random":
         standings = [] if is_missing(comparison) else comparison["standings"]
         scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
         random = missing(f"the study was not compared with random search: {comparison_command(study)}")

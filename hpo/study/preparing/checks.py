@@ -8,6 +8,7 @@ from hpo.config.composing.references import references_to
 from hpo.config.goals import SCALE, changed_keys
 from hpo.config.keys import GROUPS, at, flatten, refuse_inside_of_list, typed_key
 from hpo.config.sections import FAILURES
+from hpo.config.shipped import shipped
 from hpo.config.study_config import keys_at_fault
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.formatting import format_short
@@ -16,6 +17,7 @@ from hpo.study.basis.units import Units, varied_keys
 from hpo.study.study import PreparedStudy
 from hpo.trials.goal import Goal, searched_goal
 from hpo.trials.space.dimensions import Dimension, Range, Value
+from hpo.trials.space.reader import leaves, parted
 from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.objective import Objective, SearchDescription
 from hpo.workers.objective.path import ObjectivePath
@@ -145,6 +147,18 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
                 f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
                 f"{nearest(name, known)}{hint}"
             )
+
+
+def notes_on_space(study: PreparedStudy) -> tuple[str, ...]:
+    """Return a note if a user's objective gets the search space of our own networks; () = it has another space."""
+    ours = {".".join(path) for path, _ in leaves(parted(shipped("space", "transformer"))[0])}
+    if study.config.objective.startswith("model.") or set(study.space.keys) != ours:
+        return ()
+    return (
+        f"space: {', '.join(study.space.keys)} are searched, which is the default for the toolkit's own networks; if "
+        f"{study.config.objective} does not use them, give space=none and your own hyperparameters, such as "
+        f"'+space.x=[1,2]'",
+    )
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:

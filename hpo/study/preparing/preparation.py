@@ -22,6 +22,7 @@ from hpo.study.files.made_here import function_of
 from hpo.study.preparing.checks import (
     notes_on_data,
     notes_on_measured,
+    notes_on_space,
     refuse_bad_data,
     refuse_bad_parts,
     refuse_incomparable_metric,
@@ -126,6 +127,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
         strategy = replace(strategy, imported=frozenset(trial.key for trial in imports.trials))
     plan = make_plan(examples, config.split) if examples else None
     notes = (
+        *notes_on_space(study),
         *notes_on_measured(study),
         *notes_on_scales(config, study.strategy, imports.trials),
         *_notes_on_imports(study, imports),
