@@ -78,6 +78,8 @@ def test_a_tested_model_beyond_a_limit_is_said(bound, number):
 
 def test_few_trials_and_a_search_that_has_not_ended_are_said():
     assert "few trials: 2 for 3" in said([trial(0, [0.9]), trial(1, [0.1])])[0]
+    retries = [replace(trial(number, [0.1]), retry_of=1) for number in range(2, 30)]
+    assert "few trials: 2 for 3" in said([trial(0, [0.9]), trial(1, [None]), *retries])[0]
     lines = said([*many(), Trial(50, 0, MIDDLE), Trial(51, 0, MIDDLE)])
     assert lines[0] == "the search has not ended: 2 trials are not finished"
 

@@ -147,6 +147,13 @@ def test_the_gain_over_another_trial_has_no_fold_effects_and_is_less_than_the_sc
     assert gain.high - gain.low < 0.5
     shorter = run_of(drawn(np.random.default_rng(6)), amounts=[3] * 15 + [1])
     assert expected_of(shorter).gain_over(shorter.history[15]) is None, "trained less far"
+    assert expected_of(run).gain_over(run.winner) is None, "it is the winner itself"
+
+
+def test_trials_that_the_same_seeds_chose_in_another_study_have_none_without_fresh_seeds():
+    scores = drawn(np.random.default_rng(7))
+    run = run_of(scores, extends={"study": "parent", "changes": {}, "trials": []})
+    assert "the same seeds chose these trials" in describe_expected_score(expected_of(run), run)["missing"]
 
 
 def test_if_few_trials_were_trained_as_far_the_noise_is_that_of_all():
