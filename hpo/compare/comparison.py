@@ -71,7 +71,7 @@ class ComparisonPlan:
     def table(self) -> list[Trial] | None:
         """Return a trial for each point of the space that has a row in the objective's table.
 
-        None if the objective has no table, or if the space is too large.
+        None if the objective is not a table, or if the space is infinite or has more than 200,000 points.
         """
         study, space = self.study, self.study.space
         if study.config.objective != _TABLE or space.size is None or space.size > _MAX_LOOKUPS:

@@ -114,7 +114,7 @@ class FinishedSearch:
         return float(self.best[done - 1]) if done else self.nothing
 
     def over_at(self, budget: float, unit: Unit) -> float:
-        """Return which share of the trials within a budget violates the limits; 0 if there are no trials."""
+        """Return the share of the trials within a budget that exceed a limit; 0 if there are no trials."""
         done = self._done(budget, unit)
         return sum(each > 0 for each in self.excess[:done]) / done if done else 0.0
 

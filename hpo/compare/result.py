@@ -264,5 +264,5 @@ def notes_on_measure(searches: Mapping[str, Sequence[FinishedSearch]], measure: 
         over = sum(excess > 0 for search in all_searches(searches) for excess in search.excess)
         total = sum(len(search.losses) for search in all_searches(searches))
         limits = join_names([str(limit) for limit in measure.limits])
-        notes.insert(0, f"{over:,} of {total:,} trials are over the limits ({limits}); they use budget.")
+        notes.insert(0, f"{over:,} of {total:,} trials exceed a limit ({limits}); they use budget.")
     return notes

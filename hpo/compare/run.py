@@ -46,7 +46,8 @@ def run_comparison(
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
     The full number of trials is always a budget. `at` has further budgets in trials, and `at_seconds` has further
-    budgets in seconds; the text `shortest` means the seconds of the shortest search.
+    budgets in seconds; the text `shortest` means the seconds of the shortest search. If trials have different amounts,
+    these seconds are always a budget, and the budgets in seconds come first.
 
     Raises:
         ConfigError: a search does not reach one of the budgets. Budgets in seconds are checked only after all searches.
@@ -107,7 +108,7 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     name = name or "compare-" + "-".join(study.label for study in studies)[:80]
     folder = StudyFolder(RUNS / study_name(name, "name"))
     if folder.exists or (folder.path / "comparison.yaml").exists():
-        raise StudyError(f"name: {folder} is a study or another comparison; choose another name")
+        raise StudyError(f"name: {folder} is a study or a comparison of strategies; choose another name")
     # Compare at the budget of the smallest study, because a study with more trials would have an advantage.
     budgets = _budgets(at, min(len(study.search.losses) for study in studies))
     if any(study.search.is_partial for study in studies):

@@ -15,6 +15,7 @@ from hpo.config.study_config import StudyConfig
 from hpo.errors import StudyError
 from hpo.report.comparison import ComparisonJson, FoldPair, WinnerOf
 from hpo.report.formatting import join_names
+from hpo.report.sections.winner import over_text
 from hpo.report.subject import score_of
 from hpo.study.basis.units import Units, varied_keys
 from hpo.study.files.folder import StudyFolder, find_study, inner
@@ -198,7 +199,7 @@ def compare_studies(
     goal = goal if have_same else replace(goal, limits=())
     groups = _comparable(studies)
     apart = {study.label for group in groups[1:] for study in group}
-    # Standings and curves contain only the studies that have the same data as the first study.
+    # Standings and curves leave out each study whose winner has other data or folds than the first study with a winner.
     searches = {study.label: [study.search] for study in studies if study.label not in apart}
     measure = Measure.of(goal, all_searches(searches), None, optimum)
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
@@ -321,7 +322,7 @@ def _sentence(
     detail, chance = "one score each, no interval", ""
     if ends is not None:
         low, high = ends if gain >= 0 else (-ends[1], -ends[0])
-        over = "folds and seeds" if any("repeat" in name for name in pair["by_fold"]) else "folds"
+        over = over_text(pair["by_fold"])
         chance = ": may be chance" if low <= 0 <= high and gain else ""
         detail = f"95 % {written(low)} to {written(high)}, {len(pair['by_fold'])} {over}"
     one, two = (searches[label][0] for label in (better, other))
@@ -355,9 +356,10 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
     for study in studies:
         if (scales := study.config.study.scales) is not None:
             done, total = study.search.keeps_limits.sum(), len(study.search.losses)
+            within = " and within the limits" if study.goal.limits else ""
             yield (
-                f"{study.label} has {len(scales)} scales: {done} of {total} trials are complete at the target and "
-                f"within the limits, and only their scores count; the seconds of all trials count."
+                f"{study.label} has {len(scales)} scales: {done} of {total} trials are complete at the target{within}, "
+                f"and only their scores count; the seconds of all trials count."
             )
 
 

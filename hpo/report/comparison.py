@@ -59,7 +59,7 @@ class Pair(AtBudget):
         a_beats_b: the share of the pairs of searches in which A is better than B; a tie counts as half.
         interval: the interval of `mean_difference`. It excludes 0 exactly if one strategy is significantly better.
         p: the p-value of a two-sided sign-flip test; null if `mean_difference` is null.
-        p_holm: `p` after Holm's correction for all pairs of strategies at this budget.
+        p_holm: `p` after Holm's correction for all pairs at this budget that have a `p`; null if `p` is null.
         level: the significance level for `p`: 0.05 / the divisor of Holm's correction. It is null if `p` is null.
         better: the label of the better strategy; null = no significant difference.
     """
@@ -128,9 +128,9 @@ class FrontsJson(TypedDict):
             where h is the hypervolume of the search's own front.
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
-        attainment: the corners of staircases, by label of a strategy or study, and then by percentage. The staircase of
-            percentage p is the one that p percent of the label's searches attained. A single search has only
-            percentage 50. Absent with more than two metrics.
+        attainment: the corners of staircases, by label of a strategy or study, and then by percentage. At least p
+            percent of the label's searches attain each point of the staircase of percentage p. A single search has
+            only percentage 50. Absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -148,6 +148,7 @@ class ComparisonJson(TypedDict):
         kind: `strategies` = repeated searches of each strategy, with paired seeds; `studies` = one search per study.
         metric: the name of the compared metric. With several metrics, this name is `hypervolume regret`, and all scores
             are hypervolume regrets.
+        repeats: the number of searches of each strategy; 1 for studies.
         optimum: the best possible score; null = not known, or several metrics.
         strategies: by label, the settings of each strategy, or of each study's strategy.
         method: how the numbers were computed.

@@ -205,7 +205,10 @@ def shapley_values(
     if not players:
         return missing("the winner is the default configuration")
     if len(players) > _MOST_PLAYERS:
-        return missing(f"winner and default differ in {len(players)} hyperparameters, more than {_MOST_PLAYERS}")
+        return missing(
+            f"winner and default differ in {len(players)} hyperparameters; contributions are computed for at most "
+            f"{_MOST_PLAYERS}"
+        )
     sets = list(itertools.product((False, True), repeat=len(players)))
     mixed = []
     for members in sets:

@@ -17,7 +17,7 @@ Instead = TypeVar("Instead")
 
 # A figure that cannot be drawn has the same kind of entry.
 class Missing(TypedDict):
-    """The entry of report.json for a missing value."""
+    """The entry of report.json in place of a missing value."""
 
     missing: Annotated[str, Field(min_length=1, description="why the value is missing, and how to provide it")]
 

@@ -37,15 +37,15 @@ class Subject:
         trials: all trials, in the order of their numbers.
         finalists: the finalists as trained on fresh seeds, if the scores of these trainings chose the winner. Empty if
             the search's scores chose the winner.
-        default: the default configuration; None if the space does not contain it.
-        no_default: why there is no default configuration; None if there is one, inside or outside of the space.
+        default: the default configuration; None if there is none, or if it is not in the space.
+        no_default: why there is no default configuration; None if there is one, in the space or not.
         trainings: the trials at the end of the search, followed by the further trainings after the search. A further
             training has the number of its trial. None = `trials`.
         other_trainings: the other trainings after the search, such as those of finalists on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if the clock has no effect, because
-            `order` is not `free` and the order of results cannot influence the search (see `Rules.waits`).
+        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order of results
+            cannot influence the search, so that the clock has no effect (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
         given: the keys of points that the strategy did not choose: first points, and points added by the user.

@@ -22,6 +22,7 @@ from hpo.report.figures.style import (
 )
 from hpo.report.formatting import escape_markup
 from hpo.report.part import Missing, missing
+from hpo.report.sections.winner import over_text
 from hpo.report.subject import Subject
 from hpo.trials.trial import Outcome, Trial
 
@@ -43,7 +44,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
     """
     points = [point for trial in subject.trials for outcome in trial.outcomes.values() for point in outcome.curve]
     if not points:
-        return missing("the objective yields no learning curve")
+        return missing("the objective reports no learning curve")
     # Any point may lack values, because the record leaves out values that are not finite.
     axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
@@ -126,7 +127,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | Missing:
     if not subject.ranked:
         return missing("no trial is complete")
     if subject.layout.size == 1:
-        return missing("each trial has one training (one fold, one seed): see split.folds and study.repeats")
+        return missing("each trial has one training: set split.folds or study.repeats to at least 2")
     best = subject.ranked[:_MOST]
     names = [f"{trial.number}{' ★' * subject.is_winner(trial)}" for trial in best]
     colours = [WINNER if subject.is_winner(trial) else OTHER for trial in best]
@@ -142,7 +143,7 @@ def draw_fold_spread(subject: Subject) -> Drawn | Missing:
     styled(figure, showlegend=False)
     figure.update_xaxes(type="category", title_text="trial, from the best")
     figure.update_yaxes(title_text=escape_markup(subject.metric))
-    parts = f"{subject.layout.folds} folds" if subject.layout.repeats == 1 else f"{subject.layout.size} folds and seeds"
+    parts = f"{subject.layout.size} {over_text(map(subject.layout.name, range(subject.layout.size)))}"
     count = f"the {len(best)} best of {subject.scored_text}" if len(best) < len(subject.scored) else subject.scored_text
     return Drawn(
         figure,

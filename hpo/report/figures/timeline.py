@@ -54,7 +54,7 @@ def draw_timeline(subject: Subject) -> Drawn | Missing:
 def draw_planned_timeline(subject: Subject) -> Drawn | Missing:
     """Draw one row per lane with one bar per task, over units of cost on the study's clock."""
     if subject.lanes is None:
-        return missing("the search had no clock")
+        return missing("the search did not use the study's clock, because the order of results could not influence it")
     if not subject.clock:
         return missing("no task has ended on the clock")
     trials = {trial.number: trial for trial in subject.trials}
@@ -65,7 +65,7 @@ def draw_planned_timeline(subject: Subject) -> Drawn | Missing:
     fit = predict_seconds(subject.trials)
     prediction = ""
     if fit is not None:
-        prediction = f" For two thirds of trials, cost predicts their seconds within a factor of {fit['factor']:.2f}"
+        prediction = f" For about two thirds of trials, cost predicts seconds within a factor of {fit['factor']:.2f}"
         prediction += (
             "." if fit["correlation"] is None else f" (correlation of the logarithms {fit['correlation']:.2f})."
         )

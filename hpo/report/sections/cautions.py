@@ -56,13 +56,13 @@ def _partial_training(winner: Trial, full_amount: int | None, report: ReportJson
 
 
 def _tested_beyond_limits(subject: Subject, report: ReportJson) -> Iterator[str]:
-    """Yield a caution for each limit that the tested model exceeds, such as a model of a larger vocabulary."""
+    """Yield a caution for each limit that the tested model exceeds, for example because its vocabulary is larger."""
     metrics = {} if is_missing(report["test"]) else report["test"]["metrics"]
     for limit in subject.goal.limits:
         if (value := metrics.get(limit.metric)) is not None and limit.excess(value) > 0:
             yield (
-                f"{limit.metric} of the tested model is {format_value(value)}, beyond the limit {limit}, which the "
-                f"winner keeps as the mean over its trainings"
+                f"{limit.metric} of the tested model is {format_value(value)}, beyond the limit {limit}; the mean over "
+                f"the winner's trainings keeps this limit"
             )
 
 

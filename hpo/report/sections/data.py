@@ -30,7 +30,10 @@ class SplitPart(TypedDict):
         dict[str, dict[str, Any]],
         Field(description="size, fraction of all examples, fingerprint and label counts of each split"),
     ]
-    duplicates: Annotated[dict[str, int], Field(description="by pair of splits: number of examples that are in both")]
+    duplicates: Annotated[
+        dict[str, int],
+        Field(description="by pair, such as `test in train`: number of test examples whose content is also in train"),
+    ]
     is_test_within_reach: Annotated[
         bool, Field(description="whether trainings read the data themselves, so that they could read test examples")
     ]

@@ -145,7 +145,7 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table of the front's 20 best trials, plus the winner if it is on the front; then yield a note."""
+    """Yield a table of the front's first 20 trials, plus the winner if it is on the front; then yield a note."""
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}
@@ -164,7 +164,7 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
         ("trial", *(aim_text(front, name) for name in names), "point", *(["train it again"] if has_commands else [])),
         rows,
     )
-    more = f"{len(visible)} of {len(members)}; report.json has all. " if len(visible) < len(members) else ""
+    more = f"{len(visible)} of {len(members)} trials; report.json has all. " if len(visible) < len(members) else ""
     winner = report["winner"]
     star = "★ is the winner."
     if not any(member["is_chosen"] for member in visible) and not is_missing(winner):

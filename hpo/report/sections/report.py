@@ -104,7 +104,8 @@ class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
     overtuning: Overtuning | Missing
     finalists: list[FinalistPart] | Missing
     comparison: Annotated[
-        dict[str, Any] | Missing, Field(description="field 23: repeats, standings and pairs of `hpo compare`")
+        dict[str, Any] | Missing,
+        Field(description="field 23: name, repeats, standings, pairs and method of `hpo compare`"),
     ]
     cost: Cost | Missing
     cautions: Annotated[

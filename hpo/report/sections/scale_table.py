@@ -101,7 +101,10 @@ class ScaleTable(TypedDict):
     ]
     cost_error: Annotated[
         float | None,
-        Field(ge=0, description="standard error of `cost` over folds and seeds; null = one training per trial"),
+        Field(
+            ge=0,
+            description="standard error of `cost` over folds and seeds; null = one training per trial, or no `cost`",
+        ),
     ]
 
 

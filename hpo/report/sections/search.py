@@ -67,7 +67,7 @@ class Counts(TypedDict):
     complete: Count
     failed: Count
     stopped: Annotated[
-        Count, Field(description="trials stopped by a race after their first folds, or by the stop rule")
+        Count, Field(description="trials stopped by a race after their first folds, by the stop rule, or by a user")
     ]
     tasks_saved: Count
     running: Annotated[Count, Field(description="trials that a process was training when the report was written")]

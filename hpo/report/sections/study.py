@@ -83,7 +83,7 @@ class ReproductionPart(TypedDict):
     trainings: Positive
     differing: Annotated[Count, Field(description="number of trainings that differ")]
     differing_numbers: Annotated[
-        Count, Field(description="numbers in report.json that differ from those of the trainings")
+        Count, Field(description="how many numbers in report.json differ from those of the trainings")
     ]
     tolerance: Annotated[
         float, Field(ge=0, lt=1, description="largest relative difference at which two scores count as equal")

@@ -28,7 +28,7 @@ class EstimatePart(TypedDict):
     low: Annotated[float | None, Field(description="lower end of the 95 % interval; null = no interval")]
     high: Annotated[float | None, Field(description="upper end of the 95 % interval; null = no interval")]
     n: Annotated[int | None, Field(description="number of examples")]
-    note: Annotated[str, Field(description="the method of the interval; without an interval, how to get one")]
+    note: Annotated[str, Field(description="the method of the interval; without an interval, why there is none")]
 
 
 class TestedMember(TypedDict):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from hpo.formatting import format_count
 from hpo.report.formatting import point_text
 from hpo.report.part import Block, Count, Items, Missing, Paragraph, Point, require
 from hpo.report.sections import ReportJson
@@ -66,7 +67,8 @@ def read_actions(report: ReportJson) -> Iterator[str]:
     others = [(each["time"], each, _text(each)) for each in require(report.get("user_actions", []))]
     for time, each, text in sorted([*added, *others], key=lambda entry: entry[0]):
         when = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC, " if time else ""
-        yield f"user action: {each.get('by') or 'another program'} {text} ({when}after {each['after']} trials)"
+        after = format_count(each["after"], "trial*")
+        yield f"user action: {each.get('by') or 'another program'} {text} ({when}after {after})"
 
 
 def _added_text(added: AddedPointPart) -> str:

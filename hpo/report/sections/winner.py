@@ -254,7 +254,10 @@ def spread_note(view: TrialView) -> str:
 
 
 def over_text(tasks: Iterable[str]) -> str:
-    """Return over what a trial's tasks differ, given their names: `folds`, `seeds`, or `folds and seeds`."""
+    """Return what distinguishes a trial's tasks, given their names: `folds`, `seeds`, or `folds and seeds`.
+
+    For a single task, return `folds`.
+    """
     folds, repeats = zip(*(name.partition("_repeat_")[::2] for name in tasks), strict=True)
     has_seeds, has_folds = len(set(repeats)) > 1, len(set(folds)) > 1
     return "folds and seeds" if has_seeds and has_folds else "seeds" if has_seeds else "folds"

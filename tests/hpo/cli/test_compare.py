@@ -359,7 +359,7 @@ def test_studies_that_do_not_compare_are_refused_in_one_line_and_nothing_is_writ
         ([], "studies: must be two or more, given none"),
         (["a", "study.trials=3"], "to compare strategies with the override 'study.trials=3', add --strategies"),
         (["a", "b", "--repeats", "3"], "--repeats: has no effect on existing studies"),
-        (["a", "b", "--name", "a"], "is a study or another comparison"),
+        (["a", "b", "--name", "a"], "is a study or a comparison of strategies"),
         (["a", "down"], "study.direction: must be the same"),
         (["a", "bleu"], "study.metric: must be the same"),
         (["two", "other"], "study.metrics: must be the same in all studies"),
