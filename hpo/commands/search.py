@@ -310,8 +310,8 @@ def search(
         workers: how many processes train at once; None = as many as fit.
         data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with one row per
             example. `trial.data` has the rows outside of the test split, in the same form; the arrays `trial.train` and
-            `trial.validation` index these rows. May also be the number of examples: the function then loads its data
-            itself, and can read the test split.
+            `trial.validation` index these rows. Or the number of examples: then the function loads its data itself, and
+            nothing keeps it from reading the test split.
         folds: trainings per trial, each with another fold of the data as validation split (`split.folds`); 1 means one
             hold-out split. None means 3 folds, or 1 if the data have a validation split of their own. `settings` takes
             the other keys of `split`.

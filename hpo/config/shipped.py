@@ -15,7 +15,7 @@ MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NA
 """The environment variables that MLflow itself reads, by the keys of the section `track`."""
 
 WHOLE = "# @package _global_\n"
-"""Hydra's header of a file in a group that sets keys of the whole configuration."""
+"""The first line of a file in a group, if the keys in the file are keys of the whole configuration."""
 
 _KEY = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): *(?P<value>.*?)(?: +# ?(?P<meaning>.*))?$")
 _OR_DEFAULT = re.compile(r"\$\{oc\.env:(\w+),(.*)\}")

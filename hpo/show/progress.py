@@ -31,10 +31,10 @@ from hpo.workers.training.tasks import Task
 # a search in a table ends thousands of trials per second.
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
-_AMOUNTS = "`to N` is a trial's amount of training; * = the best so far of the most trained trials"
+_AMOUNTS = "`to N` is a trial's amount of training; * = the best so far among the trials that were trained furthest"
 _SCALES = "* = the best so far of its scale; scores of different scales are not comparable"
 _SEVERAL = "* = on the Pareto front: no trial so far dominates it"
-_FURTHEST = "`to N` is a trial's amount of training; the front has only the most trained trials"
+_FURTHEST = "`to N` is a trial's amount of training; the front has only the trials that were trained furthest"
 # Without a panel: seconds of silence before a line shows running tasks, and the most tasks in that line.
 _SECONDS_OF_SILENCE = 60
 _MOST_TASKS = 3

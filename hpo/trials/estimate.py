@@ -85,7 +85,8 @@ def bootstrap_interval(
         counts = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
         of_resamples = np.asarray(score(counts), dtype=np.float64)
         if of_resamples.shape != (rows,):
-            raise ValueError(f"must return {rows} numbers, one per resample, given the shape {of_resamples.shape}")
+            shape = of_resamples.shape
+            raise ValueError(f"must return {rows} numbers, one per resample, returned an array of the shape {shape}")
         scores.extend(of_resamples)
     low, high = np.quantile(scores, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
     return float(low), float(high)

@@ -169,7 +169,7 @@ def bleu(predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13
 def bleu_counts(
     predicted: Sequence[str], reference: Sequence[str], tokenize: str = "13a", lowercase: bool = False
 ) -> Rows:
-    """Return the counts of each example, (examples, 10), from whose sums `bleu_of_counts` computes BLEU.
+    """Return ten counts for each example: (examples, 10). `bleu_of_counts` computes BLEU from the sums of the columns.
 
     Columns 0 to 3 count the correct n-grams for n = 1 to 4, and columns 4 to 7 all n-grams of the prediction. The last
     two columns count the tokens of the prediction and of the reference.

@@ -74,7 +74,7 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
 
 
 def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:
-    """Return the rows, each after the number of its last line in the file, and the names of the columns."""
+    """Return pairs (number of the row's last line in the file, row), and the names of the columns."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             # The reader ignores blanks after a comma.

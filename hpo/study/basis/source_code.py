@@ -77,8 +77,8 @@ class Code:
     def without_written(self, before: "Code") -> "Code":
         """Return this code without the files that trainings wrote.
 
-        `before` is the code before the trainings. A file that the user's command runs or reads counts as written by a
-        training if `before` lacks it.
+        `before` is the code before the trainings. If `before` lacks a file that the user's command runs or reads, a
+        training wrote this file.
         """
         pieces = {name: hash_ for name, hash_ in self.pieces.items() if name in before.pieces or not name.endswith(RUN)}
         return replace(self, pieces=pieces)

@@ -68,7 +68,7 @@ def _with_imports(files: Iterable[Path], root: Path) -> set[Path]:
 
 
 def _imported(path: Path, root: Path) -> set[Path]:
-    """Return the paths below `root`, without `.py`, that a file may import; empty if the file cannot be parsed."""
+    """Return the modules and packages below `root` that a file may import, as paths without the ending `.py`."""
     places: set[Path] = set()
     for level, name in _imports(path.read_bytes()):
         base = path.parents[level - 1] if 0 < level <= len(path.parents) else root

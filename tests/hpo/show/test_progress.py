@@ -73,7 +73,7 @@ def test_without_a_trial_within_the_limits_the_nearest_is_named():
 
 @pytest.mark.parametrize(("changes", "section", "says", "stars"), [
     (lambda n: {"point": {SCALE: n}, "is_scaled": True}, {"scales": [{}, {}]}, "of its scale", [1, 1, 1, 0]),
-    (lambda n: {"amount": n}, {}, "the best so far of the most trained trials", [1, 1, 0, 1]),
+    (lambda n: {"amount": n}, {}, "the best so far among the trials that were tr", [1, 1, 0, 1]),
 ], ids=["scales", "amounts"])  # fmt: skip
 def test_the_star_is_the_best_of_its_scale_or_of_the_most_trained(capsys, changes, section, says, stars):
     values = enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4 if section else 0.6, 2)))
