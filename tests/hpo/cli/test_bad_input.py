@@ -117,7 +117,7 @@ OTHERS = {
 @pytest.mark.parametrize("case", OTHERS)
 def test_the_other_commands_refuse_as_plainly(capsys, study, case):
     arguments, *words = OTHERS[case]
-    files = {"rows.txt": "1 2 3\n", "latin.txt": b"\xff\xfe\n", "empty.txt": "", "words.txt": "so be it\n"}
+    files = {"rows.txt": "1 2 3\n", "latin.txt": b"\xff\xfe\n", "empty.txt": ""}
     create(files)
     if not isinstance(words[-1], str):
         words.pop()(study)
