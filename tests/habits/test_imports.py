@@ -69,13 +69,10 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
     (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a number, given 'good'"),
     (["short.csv"], {"drop": 0.1}, r"space and has its table's largest amount of training; import other trials"),
-    (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
-    Path("loss.csv").write_text("lr,drop,loss\n0.1,0.1,0.2\n")
     Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")
     Path("bad.csv").write_text("state,score,lr\ncomplete,good,0.1\n")
-    assert main(["import", "losses", "--csv", "loss.csv", "--metric", "loss"]) == 0
     with pytest.raises((ConfigError, HpoError), match=says):
         read_imports(names, space_from_dict(two_sweeps()), Goal({"score": "maximize"}), fill)
 

@@ -118,6 +118,5 @@ def test_a_name_of_no_strategy_is_refused():
         "mine:Nearst": "mine has no 'Nearst'; did you mean 'Nearest'",
         "no_such_module:Nearest": "strategy: cannot import 'no_such_module'",
         "os:path": "strategy: 'os' is part of Python",
-        "evolutoinary": "did you mean 'evolutionary'",
     }.items():
         refuses(hpo.HpoError, says, check_strategy, {"name": name})

@@ -91,7 +91,6 @@ def test_what_is_not_given_is_a_placeholder_that_the_script_refuses(capsys):
     (["slurm", "--partition", "a b"], ("--partition", "one word")),
     (["kubernetes", "--time", "01:00:00"], ("--time: has no effect with kubernetes",)),
     (["slurm", "--nodes", "0"], ("--nodes", "1 or more", "given '0'")),
-    (["slurm", "model.num_layer=3"], ("model.num_layer", "did you mean")),
     (["condor"], ("condor", "choose from")),
 ])  # fmt: skip
 def test_bad_input_gets_one_line_and_writes_nothing(capsys, arguments, words):

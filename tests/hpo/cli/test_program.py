@@ -125,32 +125,6 @@ def test_a_configuration_that_is_refused_is_not_printed(capsys, given):
     assert "space.model.num_layers" in refused(capsys, "search", "space.model.num_layers=[0]", "--cfg", "job")
 
 
-NOTEBOOK = """
-import os, signal, sys, threading, time
-from pathlib import Path
-from hpo.cli.main import main
-
-def user():
-    while not Path("sleeps").exists():
-        time.sleep(0.05)
-    os.kill(os.getpid(), signal.SIGINT)
-
-threading.Thread(target=user, daemon=True).start()
-try:
-    main(sys.argv[1:])
-except KeyboardInterrupt as error:
-    print("raised", type(error).__name__, error.args)
-"""
-
-
-@pytest.mark.slow
-def test_an_interrupted_search_leaves_the_program_alive_that_called_it():
-    command = [sys.executable, "-c", NOTEBOOK, "search", "objective=toy_faults:sleeps", *LOCAL]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "raised Stopped (2,)"), done.stderr
-    assert "continue with: hpo resume toy" in done.stderr
-
-
 FILES = [Path("forest.py"), Path("my_conf/study/forest.yaml")]
 
 

@@ -201,7 +201,6 @@ def test_what_contradicts_the_study_is_refused_by_name(capsys, study):
     ("space_size", 7, "space_size is 7, but the study has "),
     ("strategy.name", "tpe", "strategy.name is 'tpe', but the configuration of the study has 'random'"),
     ("winner.score", True, f"winner.score {NO_NUMBER} True"),
-    ("winner.values.fold_0_repeat_0", None, f"winner.values.fold_0_repeat_0 {NO_NUMBER} None"),
     ("winner.score", float("nan"), f"winner.score {NO_NUMBER} nan"),
     ("cost.wall_seconds", float("inf"), f"cost.wall_seconds {NO_NUMBER} inf"),
     ("winner.values.fold_0_repeat_0", "nan", f"winner.values.fold_0_repeat_0 {NO_NUMBER} 'nan'"),

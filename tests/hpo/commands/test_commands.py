@@ -182,18 +182,6 @@ def test_a_method_has_the_signature_of_its_command(name):
     assert set(re.findall(r"^ {4}(\w+): ", described, re.MULTILINE)) <= {each.name for each in of_method}
 
 
-@pytest.mark.slow
-def test_figures_are_left_out_drawn_on_request_and_added_again(study):
-    trials = (study.folder / "trials.csv").read_bytes()
-    assert "best-so-far" not in (study.folder / "report.html").read_text()
-    assert study.plot("best_so_far").data
-    # The key may change when the same study is searched again.
-    hpo.search(table(), settings=HERE | {"report.figures": True, "study.finalists": 2}, progress=False)
-    assert "best-so-far" not in study.report(figures=False).page.read_text()
-    assert "best-so-far" in study.report(figures=True).page.read_text()
-    assert (study.folder / "trials.csv").read_bytes() == trials
-
-
 PUBLISHED = REPOSITORY / "studies"
 
 
@@ -258,7 +246,6 @@ def test_a_field_sorts_and_studies_without_a_value_come_last(runs):
     ("score>x", "score must be a number, given 'x'"), ("score>1 '", "cannot be read"),
     ("score<1<2", "cannot be read, given 'score<1<2'"),
     ("strategy>a", "the operator after strategy must be one of =, !=, ~"),
-    ("score>0.9 and", "FIELD OPERATOR VALUE"), ("0.5<score", "must be one of name, state"),
     ("state=end", "given 'end'; did you mean 'ended'?"), ("", "FIELD OPERATOR VALUE"),
     ("date>yesterday", "date must be a time, such as 2026-11-27"),
     ("(" * 5000 + "score>1" + ")" * 5000, "FIELD OPERATOR VALUE"),

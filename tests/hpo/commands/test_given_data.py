@@ -171,7 +171,6 @@ DESCRIBES = hpo.objective(describe_data=lambda _: {"size": 3})(lambda config, tr
     ({"data": 0}, "must be at least 1, given 0"),
     ({"data": {"x": frame()}}, "put all columns into one DataFrame"),
     ({"data": frame().iloc[:4], "folds": 5}, "number of examples outside the test split (3), given 5"),
-    ({"data": frame(), "folds": 3, "settings": {"split.folds": 4}}, "folds: must be given once, given 3"),
     ({"stratify_by": "y"}, "stratify_by: has no effect without data"),
     ({"data": X, "objective": {}, "space": None}, "data: has no effect with a complete configuration"),
     ({"data": []}, "given an empty list"),

@@ -154,7 +154,6 @@ def test_finalists_are_of_the_target():
     ({"strategy": LADDER | {"costs": [-1, 2, 4]}}, r"strategy\.costs.0: must be greater than 0"),
     ({"strategy": LADDER | {"first": "ladder"}}, r"strategy\.first: must be one of grid, .*, given 'ladder'"),
     ({"limits": {"size": 3}}, r"limits: cannot be used with"),
-    ({"settings": {"study.trials": 4}}, r"trials: must be given once, given 11 as argument and 4 in settings"),
     ({"scales": None}, r"strategy=ladder needs two or more scales"),
     ({"settings": {"study.stop_rule": "median"}}, r"study\.stop_rule: cannot be used with"),
     ({"space": SPACE | {"study": {"scale": [1, 2]}}, "scales": None, "strategy": "random"}, r"use another name"),

@@ -107,7 +107,6 @@ def test_a_dimension_of_tune_or_optuna_is_read(given, read):
 
 @pytest.mark.parametrize(("given", "says"), [
     (tune.randn(), "cannot be Ray's Normal; give hpo.log"),
-    (tune.sample_from(lambda _: 1), "cannot be Ray's Function; give hpo.log"),
     (tune.qloguniform(1e-3, 1.0, 1e-3), "cannot be a logarithmic range with a step"),
     (tune.grid_search([1, 2]), "cannot be Ray's grid_search; give the list of values, and strategy="),
 ])  # fmt: skip

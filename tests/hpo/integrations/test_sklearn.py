@@ -55,7 +55,6 @@ def test_the_same_seed_gives_the_same_search_on_any_number_of_jobs():
 
 @pytest.mark.parametrize(("arguments", "says"), [
     ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit: must name the score"),
-    ({"strategy": "evolution"}, "did you mean 'evolutionary'"),
     ({"trials": 0}, "trials: must be a whole number of at least 1, given 0"),
     ({"trials": "3"}, "trials: must be a whole number of at least 1, given '3'"),
     ({"space": "C"}, "space: must be a dict of parameters, or a list of such"),

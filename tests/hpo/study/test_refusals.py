@@ -15,14 +15,13 @@ from hpo.config import documents, keys, study_config
 from hpo.config.composing import compose, overrides
 from hpo.errors import HpoError, StudyError
 from hpo.machine import machine_faults
-from hpo.study import coordinate_check, extension, larger_scale
+from hpo.study import coordinate_check, larger_scale
 from hpo.study.basis import changes, environment
 from hpo.study.preparing import checks, preparation, scales
 from hpo.study.reproduce import again, recorded
 from hpo.study.storage.copy import copy_study
 from hpo.study.winner import final_model
 from hpo.trials.goal import Goal
-from hpo.trials.history import History
 from hpo.trials.table import read_rows
 from hpo.trials.trial import Outcome
 from tests.studies import STRATEGIES, StudyFolder, StudyRun, config_from_dict, prepared, refuses, rows, toy_config
@@ -111,10 +110,8 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: overrides.read_values(["+a=1"]), "command line: must be key=value, given '+a=1'"),
     (lambda: overrides.read_values(["a=1", "a=2"]), "a: must occur only once, given a=1 and a=2"),
     (lambda: hpo.compose(["a=3"]), "separate strings, such as hpo.compose('data=digits', 'study.trials=3'), given"),
-    (lambda: compose.compose_config("search", ["+training.lr=1"]), "config: Could not append to config. An item is"),
     (lambda: keys.refuse_unknown([1], {}, "keys"), "keys: must be a dict of values by dotted key, given [1]"),
     (lambda: study_config.refuse_unwritable({"a": "\ud800"}), r"a: must be valid Unicode, given '\ud800' with a lone"),
-    (lambda: read_rows(written(b"a,a\n1,2\n"), ()), "x.yaml: two columns are called 'a'; rename one of these columns"),
     (lambda: read_rows(written(b"a,b\n1\n"), ()), "x.yaml:2: each row must have 2 fields, one per column of the"),
     (lambda: hpo.choices("a", a=1), "space: the name of a choice must not be the value of another choice, given 'a'"),
     (lambda: environment.read_environment(written(b"{}")), "x.yaml: has no key 'python'; restore the file"),
@@ -123,10 +120,8 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: hpo.train("data=digits", "training.seed=-1"), "seed: must be a whole number of at least 0, given -1"),
     (lambda: prepare(winner="one_standard_error"), "study.winner: one_standard_error needs several trainings per"),
     (lambda: prepare("ladder", {"study": [1, 2]}), "space.study: is reserved in a study with study.scales; use"),
-    (lambda: ladder(first="hyperband"), "strategy.first: must be one of grid, random, "),
     (lambda: ladder(first=BY_TRIALS), "strategy.first.counts: must be 'configurations', given 'trials'; a ladder"),
     (lambda: scales.ladder_settings({}), "strategy.name: is missing; give it a value"),
-    (lambda: costs(describe_cost=None), "the objective has no describe_cost; add this function, or give"),
     (lambda: costs(describe_cost=1, cost=lambda *_: 2.0), "the cost must grow from scale to scale, but scale 2 costs"),
     (lambda: climb(config(), config(toy={"layers": 9})), "toy.layers: cannot be changed, because it is searched at ev"),
     (lambda: climb(config(**REFERS), config(**OTHERS)), "toy.always: refers to a searched key, so its value"),
@@ -134,12 +129,10 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: checks.refuse_unknown_metrics(Goal({"f": ""}), {"metrics": {"f1": ""}}, SimpleNamespace(module="toys")),
      "study.metric: must be one of f1, given 'f'; did you mean 'f1'?; the objective reports no"),
     (lambda: changes.refuse_other_data(OLD, NEW, "toy"), "have changed since the study's start (changed: a.csv)"),
-    (lambda: extension.choose_trials(None, History(), 0, ()), "best: must be 1 or more, given 0"),
     (lambda: preparation.known_study(str(changed("described.json"))), "toy/described.json: is missing; restore the"),
     (lambda: StudyRun.read(changed("described.json")), "runs/toy/described.json: is missing; restore the file"),
     (lambda: copy_study(changed("study.db"), "new"), "toy/study.db is missing; `hpo resume toy` restores the record"),
     (lambda: recorded.read_files(changed("trials.csv")), "runs/toy/trials.csv: is missing; restore the file, or write"),
-    (lambda: recorded.read_files(changed("report.json", {"files": [1]})), "must map names to hashes, given [1]"),
     (lambda: unpack(values={}), "report.json: winner.values is empty, so there is no score to compare with; give"),
     (lambda: unpack(values={"fold_0": 1}), "is not a report of this toolkit (KeyError: 'point'); give another file"),
     (lambda: [*recorded.changed_code({"study": {"code": 3}}, study())], "or an instance of Code, given 3"),
@@ -147,7 +140,6 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: recorded.recorded_winner([ROW | {"number": "x"}], {}, config().study), "literal for int() with base 10:"),
     (lambda: recorded.recorded_winner([ROW], {}, config(metrics=TWO).study), "trials.csv: has no column 'size';"),
     (lambda: reproduce(number="x"), "trials.csv: trial 'x': invalid literal for int() with base 10: 'x'; restore the"),
-    (lambda: reproduce(fold_0="x"), "trials.csv: trial 0: fold_0 must be a finite number, given 'x'"),
 ])  # fmt: skip
 def test_it_is_refused_in_one_line(call, says):
     refuses(HpoError, re.escape(says), call)

@@ -83,7 +83,6 @@ def test_bad_exports_are_one_line(capsys, toy):
     exported(capsys)
     for arguments, word in (
         (["toy", "--optuna", TARGET, "--name", "there"], "already has a study 'there'"),
-        (["tox", "--optuna", TARGET], "no 'tox'"),
         (["toy", "--optuna", "other.db"], "given other.db; write sqlite:///other.db\n"),
         (["toy", "--optuna", "sqlite:///missing/other.db"], "cannot open"),
         (["toy", "--optuna", "postgresql://me:secret@127.0.0.1:1/x"], "cannot open"),
