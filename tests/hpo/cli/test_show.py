@@ -330,6 +330,27 @@ def test_a_study_that_is_trained_elsewhere_is_followed_between_two_reports(monke
 
 
 @pytest.mark.slow
+def test_a_running_search_is_followed_by_another_process():
+    code = "import time\n\ndef run(task):\n    time.sleep(0.2)\n    yield {'epoch': 1, 'score': 0.5}\n    return 1.0\n"
+    Path("sleeps.py").write_text(code)
+    Path("toy.yaml").write_text(yaml.safe_dump(toy_config(objective="sleeps:run", trials=12)))
+    command = [sys.executable, "-m", "hpo"]
+    options = {"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "search", "--config", "toy.yaml"], **options) as search:
+        while StudyReader(StudyFolder(Path("runs/toy")), "toy").snapshot().status.state != "running":
+            assert search.poll() is None
+        with subprocess.Popen([*command, "watch", "toy"], **options) as watch:
+            shown, _ = search.communicate(timeout=120)
+            seen, err = watch.communicate(timeout=120)
+    assert (search.returncode, watch.returncode, err) == (0, 0, "")
+    assert re.match(r"(study toy: starting since .*\n)?study toy: running since ", seen)
+    followed = LINE.findall(seen)
+    assert followed
+    assert followed == LINE.findall(shown)[-len(followed) :]
+    assert "study toy: ended" in seen
+
+
+@pytest.mark.slow
 def test_its_page_answers_requests_with_its_token_until_it_is_interrupted(tmp_path):
     command = [sys.executable, "-m", "hpo", "watch", "--page", "--no-browser"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as server:
