@@ -160,6 +160,7 @@ def test_only_who_stops_this_process_interrupts_it(error):
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: RunningTrial(TASK).note("a", 1.0), r"note\(\) was called after the end of the training"),
+    (lambda: SuggestingTrial(TASK).suggest_int("lr", 0, 1), "'lr' must be a whole number, .* the space gives 0.5; "),
     (lambda: SuggestingTrial(TASK).suggest_float("lr", 1, 2), r"'lr' must be between 1 and 2, .* space gives 0\.5"),
     (lambda: Units().end(0.5), "'units' at the end of the training must be at least 1, given 0.5"),
     (lambda: SCALED.scales_description({}, "width"), r"toys\.describe_scales must return the fields of .*: .*odd"),
