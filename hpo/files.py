@@ -105,17 +105,20 @@ def copy_tree(
     aside = target.with_name(f".{target.name}-{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(mode=0o700)
-    for entry in entries(source):
-        place = aside / entry.name
-        if any(fnmatch(entry.name.partition("/")[0], pattern) for pattern in excluded):
-            continue
-        if entry.kind == "folder":
-            place.mkdir(mode=0o700)
-        elif entry.kind == "link":
-            place.symlink_to(entry.target or entry.path.readlink())
-        else:
-            copy(entry.path, place)
-    aside.rename(target)
+    try:
+        for entry in entries(source):
+            place = aside / entry.name
+            if any(fnmatch(entry.name.partition("/")[0], pattern) for pattern in excluded):
+                continue
+            if entry.kind == "folder":
+                place.mkdir(mode=0o700)
+            elif entry.kind == "link":
+                place.symlink_to(entry.target or entry.path.readlink())
+            else:
+                copy(entry.path, place)
+        aside.rename(target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def remove_tree(folder: Path) -> None:

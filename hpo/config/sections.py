@@ -321,6 +321,11 @@ class DispatchSection(Section):
         if not is_one and self.gpus_per_worker is not None:
             text = "has no effect with dispatch.processes_per_task above 1; use dispatch.gpus_per_process"
             raise conflict(text, "dispatch.gpus_per_worker")
+        if not is_one and self.memory_per_worker is not None:
+            text = (
+                "has no effect with dispatch.processes_per_task above 1, whose processes have whole GPUs; leave it out"
+            )
+            raise conflict(text, "dispatch.memory_per_worker")
         if self.environment and self.address is None:
             raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
         if unknown := [name for name in self.environment if name not in _OF_RUNTIME_ENVIRONMENTS]:

@@ -2,6 +2,7 @@
 
 import logging
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -106,11 +107,16 @@ def _run_command(steering: Steering, trial: Trial) -> None:
     }
     assert study.config.study.on_trial is not None
     words = filled(study.config.study.on_trial, values)
-    process = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
-    )
+    # Do not use pipes: the search would wait until the command's children in the background have closed them.
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+        process = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors, timeout=_COMMAND_SECONDS, check=False
+        )
+        printed.seek(0)
+        errors.seek(0)
+        text = (errors.read() or printed.read()).decode(errors="replace")
     if process.returncode:
-        last_line = (process.stderr or process.stdout).strip().splitlines()[-1:]
+        last_line = text.strip().splitlines()[-1:]
         raise RuntimeError(
             f"the command ended with exit code {process.returncode}{': ' if last_line else ''}"
             f"{''.join(last_line)[:300]}"

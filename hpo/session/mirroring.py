@@ -23,7 +23,7 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 class Mirroring(Observer):
     """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again in `close`.
 
-    Copies during the search are made in a thread. If several copies in a row fail, log one warning; the search goes on.
+    Copies during the search are made in a thread. If several in a row fail, log one warning; the search goes on.
     If the machine is lost, the search repeats about `seconds_between` seconds of work.
     """
 
@@ -49,9 +49,13 @@ class Mirroring(Observer):
             self._thread.join()
 
     def close(self) -> None:
-        """Wait until the copying in progress has ended, and copy the final state."""
+        """Wait until the copying in progress has ended, and copy the final state. If this fails, log a warning."""
         self.wait()
-        self._copy()
+        try:
+            self._mirror.copy()
+        except _FAULTS as error:
+            advice = "" if isinstance(error, NotOursError) else "; when it can be written, copy them with `hpo resume`"
+            _log.warning("%s; the mirror lacks the study's last results%s", error, advice)
 
     def _copy(self) -> None:
         try:

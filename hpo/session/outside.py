@@ -57,6 +57,8 @@ class OutsideSession:
         self._report: WrittenReport | None = None
         with ExitStack() as stack, machine_faults("study: cannot go on", study.folder.path):
             _wait_for_lock(study, stack, seconds)
+            if not study.folder.exists:
+                refuse_bad_urls(study.config, study.folder, None)
             self.record = open_study(study)
             stack.callback(self.record.close)
             notes, self._num_ended = Notes(self.record), len(self.record.history())
@@ -157,7 +159,7 @@ class OutsideSession:
         self.refuse_elsewhere()
         with self._stack:
             self._stack.callback(setattr, self, "_asking", None)
-            self._run = run = StudyRun.of(self.study, self.record)
+            run = StudyRun.of(self.study, self.record)
             has_told = len(run.history) > self._num_ended
             if self._is_shown or (has_told and self.is_over):
                 from hpo.report.write import write_report
@@ -169,6 +171,7 @@ class OutsideSession:
                     if not self._tracker.close():
                         name = self.study.reference
                         _log.warning("MLflow did not receive everything; send the rest later with `hpo sync %s`", name)
+            self._run = run
 
 
 def _current_thread() -> tuple[int, int]:

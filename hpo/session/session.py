@@ -88,7 +88,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
         # Use the code noted in the record: files that trainings have written since then are not part of it.
         study = replace(study, code=notes.code)
         study = replace(study, own_lines=own_lines_of(study, notes.study_id or ""))
-        if dispatcher.gpus.share != notes.gpu_share:
+        if has_work and dispatcher.gpus.share != notes.gpu_share:
             notes.gpu_share = dispatcher.gpus.share
         stopping.take_signals()
         progress = display.progress(study, record)

@@ -50,6 +50,14 @@ def texts(reported: Mapping[Any, Any]) -> dict[str, str]:
     return {str(name): value for name, value in reported.items() if isinstance(value, str)}
 
 
+def note(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a note with its names as texts. Raise TypeError if a value is neither a finite number nor a text."""
+    for name, value in given.items():
+        if not isinstance(value, str) and number(value) is None:
+            raise TypeError(f"a note must be a finite number or a text, given {name}={value!r:.200}")
+    return {str(name): value for name, value in given.items()}
+
+
 def flat(reported: Mapping[Any, Any]) -> dict[str, Any]:
     """Flatten nested values: `{"val": {"loss": 1}}` becomes `{"val/loss": 1}`.
 

@@ -45,3 +45,5 @@ def test_a_link_that_leaves_the_folder_on_its_way_is_known_as_one(state, target)
 def test_a_copy_of_a_state_while_it_is_trained_has_its_links(state, tmp_path, monkeypatch):
     monkeypatch.setattr(Snapshots, "seconds_between", 0.0)
     assert links_in(Path(Snapshots(str(state), str(tmp_path)).take()["snapshot"])) == LINKS
+    monkeypatch.setattr(f"{Snapshots.__module__}.copy_tree", lambda *_: (state / "renamed").stat())
+    assert Snapshots(str(state), str(tmp_path)).take() == {}

@@ -64,8 +64,7 @@ class LocalDispatcher:
         If the task was running, return the id of this process, because this process is the worker.
         """
         if self._running is not None and self._running[0] is task:
-            # When the last reference is gone, Python closes the task's generator.
-            self._running = None
+            self._end_running()
             return os.getpid()
         self._waiting.remove(task)
         return 0
@@ -77,4 +76,9 @@ class LocalDispatcher:
     def close(self) -> None:
         """Drop all tasks."""
         self._waiting.clear()
-        self._running = None
+        self._end_running()
+
+    def _end_running(self) -> None:
+        with self._echo.listening():
+            # When the last reference is gone, Python closes the task's generator.
+            self._running = None

@@ -30,20 +30,23 @@ class LogPace:
 
 
 class Echo:
-    """Keeps a copy of the text that Python code writes to standard output and standard error."""
+    """Keeps a copy of the text that a task's Python code writes to standard output and standard error."""
 
     def __init__(self) -> None:
+        self._streams: tuple[Any, Any] = _Echoed(sys.stdout, self), _Echoed(sys.stderr, self)
         self._parts: list[str] = []
         self._size = 0
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Within the block, keep a copy of all text that Python code prints."""
-        with (
-            contextlib.redirect_stdout(_Echoed(sys.stdout, self)),
-            contextlib.redirect_stderr(_Echoed(sys.stderr, self)),
-        ):
+        """Within the block, keep a copy of printed text. If the task redirects a stream, the next block does too."""
+        outside = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = self._streams
+        try:
             yield
+        finally:
+            self._streams = sys.stdout, sys.stderr
+            sys.stdout, sys.stderr = outside
 
     def keep(self, text: str) -> None:
         """Add a piece of output. If the output is long, drop its beginning."""

@@ -1,6 +1,7 @@
 """The examples to split, with their number, labels, hashes and source."""
 
 import hashlib
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 from hpo.errors import DataError
 
 Indices = tuple[int, ...]
+
+_PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,25 @@ class Examples:
     is_ordered: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "size", operator.index(self.size))
         for name in ("labels", "groups", "digests"):
-            given = getattr(self, name)
-            if given is not None and len(given) != self.size:
+            if (given := getattr(self, name)) is None:
+                continue
+            if len(given) != self.size:
                 raise DataError(f"data: {name} must have {self.size} values, one per example, given {len(given)}")
-        if self.parts is not None and sum(self.parts.values()) != self.size:
-            raise DataError(
-                f"data: the sizes in 'parts' must add up to {self.size}, the number of examples, "
-                f"given {dict(self.parts)}"
-            )
+            # A Series of pandas would look up its index.
+            object.__setattr__(self, name, list(given))
+        if self.parts is not None:
+            parts = {name: operator.index(size) for name, size in self.parts.items()}
+            object.__setattr__(self, "parts", parts)
+            if unknown := parts.keys() - set(_PARTS):
+                raise DataError(f"data: the names in 'parts' must be {', '.join(_PARTS)}, given {min(unknown)!r}")
+            if parts.get("train", 0) == 0 or min(parts.values()) < 0:
+                raise DataError(f"data: 'parts' must have a train split and no size below 0, given {parts}")
+            if sum(parts.values()) != self.size:
+                raise DataError(
+                    f"data: the sizes in 'parts' must add up to {self.size}, the number of examples, given {parts}"
+                )
         if self.is_ordered and self.groups is not None:
             raise DataError("data: must not have both groups and is_ordered=True; leave out one of them")
         if self.size == 0:
@@ -60,8 +73,8 @@ class Examples:
 
     def part(self, name: str) -> Indices:
         """Return the indices of a predefined split; empty if the data has no such split."""
-        parts, order = self.parts or {}, ("train", "validation", "test")
-        start = sum(parts.get(part, 0) for part in order[: order.index(name)])
+        parts = self.parts or {}
+        start = sum(parts.get(part, 0) for part in _PARTS[: _PARTS.index(name)])
         return tuple(range(start, start + parts.get(name, 0)))
 
     @property

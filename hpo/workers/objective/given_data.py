@@ -183,7 +183,9 @@ class GivenData:
         known = list(self._data)
         if name not in known:
             allowed = ", ".join(map(str, known))
-            raise ConfigError(f"stratify_by: must be one of {allowed}, given {name!r}{nearest(str(name), known)}")
+            raise ConfigError(
+                f"stratify_by: must be one of {allowed}, given {name!r}{nearest(str(name), map(str, known))}"
+            )
         import pandas as pd
 
         labels = self._data[name]

@@ -380,5 +380,10 @@ class Objective:
         aside = data_dir.with_name(f".{data_dir.name}-{os.getpid()}")
         shutil.rmtree(aside, ignore_errors=True)
         self.prepare_data(config, list(indices), str(aside))
+        if not aside.is_dir():
+            raise DataError(
+                f"objective: {self.owner}.prepare_data must create the folder data_dir, but created none; create it, "
+                f"and write the examples into it"
+            )
         aside.rename(data_dir)
         return True

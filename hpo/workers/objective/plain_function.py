@@ -127,9 +127,7 @@ class RunningTrial:
             TypeError: the value is neither a finite number nor a text.
             RuntimeError: `note` was called after the function had returned, or in a thread other than the function's.
         """
-        if not isinstance(value, str) and reported_values.number(value) is None:
-            raise TypeError(f"note() takes a finite number or a text, given {name}={value!r:.200}")
-        self._send("note", {"note": {str(name): value}})
+        self._send("note", {"note": reported_values.note({name: value})})
 
     @functools.cached_property
     def dir(self) -> Path:
@@ -243,9 +241,15 @@ class SuggestingTrial(RunningTrial):
         return float(self._within(name, low, high))
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
-        """Return the trial's value of `name`. Raise ValueError if the value is missing or not in `low` to `high`."""
+        """Return the value of `name`. Raise ValueError if it is missing, fractional or not in `low` to `high`."""
         del step, log
-        return int(self._within(name, low, high))
+        value = self._within(name, low, high)
+        if value != int(value):
+            raise ValueError(
+                f"'{name}' must be a whole number, because the function calls suggest_int, but the space gives "
+                f"{value!r}; give '{name}' only whole numbers in the space, or call suggest_float"
+            )
+        return int(value)
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
         """Return the trial's value of `name`. Raise ValueError if the value is missing or not one of `choices`."""

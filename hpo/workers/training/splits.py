@@ -1,7 +1,8 @@
 """Splits examples into train, validation and test splits or k folds; computes sizes and fingerprints of the splits."""
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from hpo.config.sections import SplitSection
 from hpo.errors import DataError
+from hpo.formatting import format_count
 from hpo.workers.objective.examples import Examples, Indices
 
 # The number of folds if the data has no validation split and the configuration gives no number.
@@ -136,23 +138,29 @@ def _held_out(
         return indices[:-count], indices[-count:]
     seed = settings.seed + seed_shift
     if examples.groups is not None:
-        groups = [examples.groups[i] for i in indices]
+        groups = _codes(examples.groups, indices)
         from sklearn.model_selection import GroupShuffleSplit
 
         splitter = GroupShuffleSplit(n_splits=1, test_size=count / len(indices), random_state=seed)
-        if len(set(groups)) < 2:
-            raise DataError("data: a split needs at least 2 groups, but only 1 is left; give more groups")
-        rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
+        try:
+            rest, held_out = next(iter(splitter.split(np.zeros(len(indices)), groups=groups)))
+        except ValueError as error:
+            raise DataError(
+                f"data: cannot hold out {count} of {len(indices)} examples as whole groups, because no group would be "
+                f"left, given {format_count(len(set(groups)), 'group*')}; give more groups, or lower "
+                f"split.test_fraction or split.validation_fraction"
+            ) from error
     else:
         from sklearn.model_selection import train_test_split  # Importing takes a second.
 
-        labels = _strata(examples, indices, settings)
+        strata = _strata(examples, indices, settings)
         try:
             rest, held_out = train_test_split(
-                np.arange(len(indices)), test_size=count, random_state=seed, stratify=labels
+                np.arange(len(indices)), test_size=count, random_state=seed, stratify=strata
             )
         except ValueError as error:
-            raise DataError(_reason_against_strata(Counter(map(str, labels or ())), count)) from error
+            labels = examples.labels or ()
+            raise DataError(_reason_against_strata(Counter(str(labels[i]) for i in indices), count)) from error
     return _sorted_at(indices, rest), _sorted_at(indices, held_out)
 
 
@@ -174,12 +182,13 @@ def _reason_against_strata(counts: Mapping[str, int], held_out: int) -> str:
 
 
 def _folds(examples: Examples, development: Indices, k: int, settings: SplitSection) -> tuple[Fold, ...]:
-    labels = _strata(examples, development, settings)
-    if labels is not None:
-        rarest, count = min(Counter(labels).items(), key=lambda pair: pair[1])
+    strata = _strata(examples, development, settings)
+    if strata is not None and examples.labels is not None:
+        rarest, count = min(Counter(strata).items(), key=lambda pair: pair[1])
         if count < k:
+            label = examples.labels[development[strata.index(rarest)]]
             raise DataError(
-                f"split.folds: must be at most {count}, given {k}; class {repr(rarest)[:_SHOWN]} has only {count} "
+                f"split.folds: must be at most {count}, given {k}; class {repr(label)[:_SHOWN]} has only {count} "
                 f"example{'s' * (count != 1)}; lower split.folds or set split.stratify=false"
             )
     if k > len(development):
@@ -187,7 +196,7 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
             f"split.folds: must be at most the number of examples outside the test split ({len(development)}), "
             f"given {k}"
         )
-    groups = None if examples.groups is None else [examples.groups[i] for i in development]
+    groups = None if examples.groups is None else _codes(examples.groups, development)
     if groups is not None and len(set(groups)) < k:
         raise DataError(
             f"split.folds: must be at most the number of groups outside the test split ({len(set(groups))}), given {k}"
@@ -195,17 +204,27 @@ def _folds(examples: Examples, development: Indices, k: int, settings: SplitSect
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     kinds = {(False, False): KFold, (True, False): StratifiedKFold, (False, True): GroupKFold}
-    kind = kinds.get((labels is not None, groups is not None), StratifiedGroupKFold)
+    kind = kinds.get((strata is not None, groups is not None), StratifiedGroupKFold)
     # Without `shuffle`, the folds are consecutive.
     splitter = KFold(k) if examples.is_ordered else kind(n_splits=k, shuffle=True, random_state=settings.seed)
-    pairs = splitter.split(np.zeros(len(development)), labels, groups)
+    pairs = splitter.split(np.zeros(len(development)), strata, groups)
     return tuple(Fold(_sorted_at(development, train), _sorted_at(development, val)) for train, val in pairs)
 
 
-def _strata(examples: Examples, indices: Indices, settings: SplitSection) -> list[Any] | None:
+def _strata(examples: Examples, indices: Indices, settings: SplitSection) -> list[int] | None:
     if examples.labels is None or examples.is_ordered or not settings.stratify:
         return None
-    return [examples.labels[i] for i in indices]
+    return _codes(examples.labels, indices)
+
+
+def _codes(values: Sequence[Any], indices: Indices) -> list[int]:
+    """Return labels or groups as numbers in their order, because sklearn refuses some types, such as fractions."""
+    given = [values[i] for i in indices]
+    with contextlib.suppress(TypeError, ValueError):
+        if (array := np.asarray(given)).ndim == 1:
+            return list(np.unique(array, return_inverse=True)[1])
+    # The values are tuples, or have no order, such as texts and None.
+    return list(np.unique([str(value) for value in given], return_inverse=True)[1])
 
 
 def _sorted_at(indices: Indices, positions: Any) -> Indices:

@@ -233,7 +233,7 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
                 yield "warning", str(step["warning"])
                 continue
             if set(step) == {"note"} and isinstance(step["note"], Mapping):
-                yield "note", step["note"]
+                yield "note", reported_values.note(step["note"])
                 continue
             given = reported_values.flat({name: value for name, value in step.items() if name != "more"})
             reports.named |= given.keys()

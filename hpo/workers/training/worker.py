@@ -21,7 +21,7 @@ from hpo.trials.places import Point, place_of, reached
 from hpo.trials.trial import Outcome, loss_of
 from hpo.workers.objective.process_state import Isolation
 from hpo.workers.training.journal import state_of
-from hpo.workers.training.steps import Units, steps_of
+from hpo.workers.training.steps import Steps, Units, steps_of
 from hpo.workers.training.tasks import FINAL_FOLD, Payload
 
 Message = dict[str, Any]
@@ -68,8 +68,8 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
     error = details = stopped = differs = None
     lacks_metric = False
     limits = Limits(payload)
-    values = payload.secrets
-    isolation, steps = Isolation(values), None
+    isolation = Isolation(payload.secrets)
+    steps = _isolated_steps(payload, isolation, import_from, units, must_score)
 
     @functools.cache
     def clean(name: str) -> str:
@@ -77,15 +77,11 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 
     while True:
         try:
-            with isolation.enter():
-                if steps is None:
-                    values = isolation.secrets = values_of(payload.config, values)
-                    steps = steps_of(payload, values, import_from or str(Path.cwd()), units, must_score)
-                if stopped is not None:
-                    steps.close()
-                step = next(steps, None)
-                if step is not None and step[0] in ("point", "note", "result"):
-                    reported_values.refuse_twice(map(clean, step[1]))
+            if stopped is not None:
+                steps.close()
+            step = next(steps, None)
+            if step is not None and step[0] in ("point", "note", "result"):
+                reported_values.refuse_twice(map(clean, step[1]))
             now = time.perf_counter()
             if step is None or now >= next_check:
                 _refuse_links_out(payload)
@@ -98,17 +94,20 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
                 text_of(caught) if isinstance(caught, MachineError) else machine_fault(caught, _study_folder(payload))
             )
             if fault is not None:
-                yield {"machine_fault": excerpt(fault, values)}
+                yield {"machine_fault": excerpt(fault, isolation.secrets)}
                 return
             if _is_pruned(caught) and payload.test is None and payload.fold != FINAL_FOLD:
                 place = f"at point {place_of(curve[-1]):g}" if curve else "before its first report"
-                stopped = f"{place} ({one_line(caught, values)})"
+                stopped = f"{place} ({one_line(caught, isolation.secrets)})"
                 metrics = {} if limits.best is None else {clean(payload.metric): limits.best}
                 units.done += 1
                 break
-            error, lacks_metric = one_line(caught, values), isinstance(caught, reported_values.NotReportedError)
+            error, lacks_metric = (
+                one_line(caught, isolation.secrets),
+                isinstance(caught, reported_values.NotReportedError),
+            )
             if not _explains_itself(caught):
-                details = excerpt(traceback.format_exc(), values, _LONGEST_DETAILS, has_lines=True)
+                details = excerpt(traceback.format_exc(), isolation.secrets, _LONGEST_DETAILS, has_lines=True)
             units.done += 1
             break
         if step is None:
@@ -123,20 +122,20 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             if stopped is not None:
                 assert limits.best is not None
                 metrics, seconds = {clean(payload.metric): limits.best}, content.get("seconds")
-                stopped = excerpt(stopped, values)
+                stopped = excerpt(stopped, isolation.secrets)
                 continue
         elif kind == "warning":
-            yield {"warning": excerpt(content, values, _LONGEST_LINE)}
+            yield {"warning": excerpt(content, isolation.secrets, _LONGEST_LINE)}
         elif kind == "note":
             notes |= {clean(name): number for name, number in reported_values.numbers(content).items()}
             for name, text in reported_values.texts(content).items():
-                notes[clean(name)] = excerpt(text, values, reported_values.LONGEST_TEXT)
+                notes[clean(name)] = excerpt(text, isolation.secrets, reported_values.LONGEST_TEXT)
                 if len(text) > reported_values.LONGEST_TEXT:
                     yield {"warning": f"the note {clean(name)!r} is cut to {reported_values.LONGEST_TEXT:,} characters"}
         elif kind in ("scores_by_example", "mlflow_run"):
             yield {kind: content}
         elif kind == "differs":
-            differs = excerpt(content, values, _LONGEST_LINE)
+            differs = excerpt(content, isolation.secrets, _LONGEST_LINE)
             yield {"warning": f"the training differs from its interrupted attempt: {differs}"}
         else:
             seconds = content.get("seconds")
@@ -146,6 +145,12 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
             error = f"took longer than study.trial_minutes={payload.limit_minutes:g}"
             units.done += kind != "result"
             break
+    try:
+        # End a training that took too long or whose step was refused, before its files are checked.
+        steps.close()
+    except BaseException as caught:
+        if is_interruption(caught):
+            raise
     if error is not None:
         # The unit that failed, after the last report, is already counted.
         metrics, stopped = {}, None
@@ -171,6 +176,24 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         notes=notes,
     )
     yield {"outcome": outcome, "lacks_metric": lacks_metric}
+
+
+def _isolated_steps(
+    payload: Payload, isolation: Isolation, import_from: str | None, units: Units, must_score: bool
+) -> Steps:
+    """Yield the steps of the training. Each step, and the training's cleanup if it ends early, runs in isolation."""
+    isolation.secrets = values_of(payload.config, isolation.secrets)
+    steps = steps_of(payload, isolation.secrets, import_from or str(Path.cwd()), units, must_score)
+    try:
+        while True:
+            with isolation.enter():
+                step = next(steps, None)
+            if step is None:
+                return
+            yield step
+    finally:
+        with isolation.enter():
+            steps.close()
 
 
 class Limits:

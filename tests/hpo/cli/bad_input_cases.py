@@ -114,6 +114,7 @@ VALUES = {
     "one GPU and a half": (["dispatch.gpus_per_worker=1.5"], "dispatch.gpus_per_worker", "whole number"),
     "GPUs of one process": (["dispatch.gpus_per_process=1"], "dispatch.gpus_per_process", "has an effect only"),
     "GPUs of several processes": (["dispatch=ray", SHARED, "dispatch.gpus_per_worker=1"], "dispatch.gpus_per_process"),
+    "memory of processes": (["dispatch=ray", SHARED, "dispatch.memory_per_worker=0.5"], "dispatch.memory_per_worker"),
     "environment without a cluster": (["dispatch=ray", "dispatch.environment={pip: [x]}"], "with dispatch.address"),
     "environment of another kind": ([*CLUSTER, "dispatch.environment={working_dir: x}"], "only pip, uv, conda"),
     "more generated than exist": ([*MADE, "data.num_symbols=2", "data.max_length=2"], "data.num_examples", "at most 6"),

@@ -10,6 +10,7 @@ import yaml
 
 from hpo.cli.main import FUNCTIONS
 from hpo.config.documents import json_line
+from hpo.workers.dispatch.dispatcher import Gpus
 from tests.hpo.cli.commands import documented, hpo, printed
 from tests.studies import REPOSITORY, environment, toy_config
 
@@ -52,8 +53,10 @@ def test_what_json_cannot_say_is_null_and_paths_are_text():
     assert json_line(values).isascii()
 
 
-def test_a_study_has_the_same_fields_from_every_command(capsys):
-    searched, _ = printed(capsys, "search", *config_file())
+def test_a_study_has_the_same_fields_from_every_command(capsys, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("hpo.session.session.LocalDispatcher.gpus", Gpus(2, 2.0))
+        searched, _ = printed(capsys, "search", *config_file())
     assert set(searched) == documented("A study")
     assert all(set(member) == documented("A trial of it") for member in (searched["best"], *searched["front"]))
     report = json.loads(Path(searched["files"]["report.json"]).read_text())
@@ -62,6 +65,7 @@ def test_a_study_has_the_same_fields_from_every_command(capsys):
     reported, _ = printed(capsys, "report", "toy")
     assert {path.name for path in map(Path, reported.pop("written"))} == set(searched["files"])
     assert reported == searched
+    assert printed(capsys, "resume", "toy")[0]["cost"] == searched["cost"]
     resumed, err = printed(capsys, "resume", "toy", "study.trials=4")
     assert (resumed.keys(), resumed["done"]) == (searched.keys(), 4)
     assert "4/4  trial 3" in err

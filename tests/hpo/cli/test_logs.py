@@ -2,6 +2,8 @@
 
 import os
 import sys
+from contextlib import ExitStack, redirect_stdout
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
@@ -93,6 +95,15 @@ def test_of_a_long_output_the_end_is_saved():
     for line in lines:
         echo.keep(line)
     assert echo.text() == "".join(lines)[-MOST_CHARACTERS:]
+
+
+def test_a_stream_that_a_task_redirects_is_its_own_in_the_next_step_too():
+    echo, stack = Echo(), ExitStack()
+    with echo.listening():
+        own = stack.enter_context(redirect_stdout(StringIO()))
+    with echo.listening(), stack:
+        sys.stdout.write("captured\n")
+    assert (own.getvalue(), echo.text()) == ("captured\n", "")
 
 
 def test_a_failure_ends_with_what_was_printed_last():

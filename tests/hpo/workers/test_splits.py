@@ -1,7 +1,9 @@
 """Splits never overlap, predefined ones are used, and the search has no way to the test split."""
 
 import json
+from datetime import date
 
+import pandas as pd
 import pytest
 
 from hpo.config.sections import SplitSection
@@ -44,6 +46,14 @@ def test_each_split_has_its_fraction_and_its_share_of_every_class():
     assert plan.parts["test"]["labels"] == {"0": 5, "1": 5, "2": 5, "3": 5}
 
 
+@pytest.mark.parametrize("pair", [(0.5, 1.5), ((0, 1), (1, 1)), (None, "a"), (date(2025, 1, 1), date(2026, 1, 1))])
+def test_classes_of_any_type_are_stratified_and_read_in_the_order_of_a_series(pair):
+    labels = pd.Series([pair[i >= 50] for i in range(200)], index=range(200)[::-1])
+    plan = make_plan(examples(labels=labels), section(folds=2))
+    assert sorted(plan.parts["test"]["labels"].values()) == [5, 15]
+    assert [sum(i < 50 for i in fold.validation) for fold in plan.folds] in ([22, 23], [23, 22])
+
+
 def test_the_same_seed_gives_the_same_plan_and_another_one_another():
     assert make_plan(examples(), section()) == make_plan(examples(), section())
     assert make_plan(examples(), section()) != make_plan(examples(), section(seed=1))
@@ -71,10 +81,14 @@ def test_predefined_splits_are_always_used():
     ({"size": 8, "classes": 2}, {}, "a split of 1 example cannot have examples of all 2 classes"),
     ({"labels": ["rare"] + ["often"] * 199}, {}, "stratify=false"),
     ({"labels": None, "size": 5, "digests": None}, {"folds": 9}, "number of examples"),
-    ({"groups": [0] * 200}, {}, "at least 2 groups, but only 1 is left"),
+    ({"groups": [0] * 200}, {}, "hold out 20 of 200 examples as whole groups, because no group .* 1 group;"),
+    ({"groups": [0, None] * 100}, {"test_fraction": 0.6}, "because no group would be left, given 2 groups"),
     ({"groups": [0, 1] * 100}, {"folds": 5}, r"split\.folds: must be at most .* the test split \(1\), given 5"),
     ({"parts": {"train": 180, "validation": 20, "test": 0}}, {}, "the test split is empty"),
     ({"parts": {"train": 9}}, {}, "must add up to 200, .* given {'train': 9}"),
+    ({"parts": {"train": 150, "valid": 50}}, {}, "must be train, validation, test, given 'valid'"),
+    ({"parts": {"train": 204, "test": -4}}, {}, "no size below 0, given {'train': 204, 'test': -4}"),
+    ({"parts": {"validation": 200}}, {}, "must have a train split and no size below 0, given {'validation': 200}"),
     ({"groups": [1, 2]}, {}, "groups must have 200 values, one per example, given 2"),
     ({"size": 0}, {}, "at least one example, given none"),
 ])  # fmt: skip

@@ -15,6 +15,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import GeneratorType
 
 import numpy as np
 import pytest
@@ -159,6 +160,7 @@ def test_only_who_stops_this_process_interrupts_it(error):
 
 @pytest.mark.parametrize(("call", "words"), [
     (lambda: RunningTrial(TASK).note("a", 1.0), r"note\(\) was called after the end of the training"),
+    (lambda: SuggestingTrial(TASK).suggest_int("lr", 0, 1), "'lr' must be a whole number, .* the space gives 0.5; "),
     (lambda: SuggestingTrial(TASK).suggest_float("lr", 1, 2), r"'lr' must be between 1 and 2, .* space gives 0\.5"),
     (lambda: Units().end(0.5), "'units' at the end of the training must be at least 1, given 0.5"),
     (lambda: SCALED.scales_description({}, "width"), r"toys\.describe_scales must return the fields of .*: .*odd"),
@@ -183,6 +185,21 @@ def test_where_a_training_goes_the_search_does_not_follow():
         messages.append(message)
     assert messages[-1]["outcome"].curve[1]["is_there"] == 1.0
     assert messages[-1]["outcome"].error is None
+
+
+@pytest.mark.parametrize("end", [GeneratorType.close, next])
+def test_a_dropped_or_slow_training_cleans_up_where_it_went_and_before_its_outcome(tmp_path, end):
+    def cleans_up(task):
+        os.chdir(tmp_path)
+        try:
+            yield {"score": 1.0}
+        finally:
+            os.chdir(Path("cleaned").mkdir() or "/")
+
+    messages, here = run_task(payload(cleans_up, limit_minutes=1e-9)), Path.cwd()
+    next(messages)
+    end(messages)
+    assert ((tmp_path / "cleaned").exists(), Path.cwd()) == (True, here)
 
 
 def test_random_numbers_begin_from_the_seed_of_the_task_unless_it_seeds_them_itself():

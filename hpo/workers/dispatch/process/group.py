@@ -211,7 +211,9 @@ def run_here(payload: Payload, import_from: str | None = None) -> Iterator[Messa
         group = Group(first, [_rank_of(child, payload) for child in others])
         variables = variables_of([Seat()] * payload.processes)
         for message in group.run("here", variables, lambda given: first.run(payload, "here", variables=given)):
-            yield {"outcome": Outcome(error=describe_death(message["died"]))} if "died" in message else message
+            if "died" in message:
+                message = {"outcome": Outcome(error=describe_death(message["died"])), "printed": message["printed"]}
+            yield message
 
 
 def _rank_of(child: Child, payload: Payload) -> Rank:

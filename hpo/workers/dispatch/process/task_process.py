@@ -123,15 +123,20 @@ class Snapshots:
     def take(self) -> dict[str, Any]:
         """Copy the state and return `{"snapshot": path}`.
 
-        Return {} if it is too early for a copy, if there is no state, or if no copies are wanted.
+        Return {} if it is too early for a copy, if there is no state, if no copies are wanted, or if the copy fails.
         """
         now = time.monotonic()
         if self._places is None or now - self._last < self.seconds_between or not self._places[0].is_dir():
             return {}
         state, folder = self._places
         copy = folder / f"{now}"
-        copy_tree(state, copy)
-        self._last = time.monotonic()
+        try:
+            copy_tree(state, copy)
+        except OSError:
+            # A thread of the training may be saving the state, or the disk may be full.
+            return {}
+        finally:
+            self._last = time.monotonic()
         return {"snapshot": str(copy)}
 
 

@@ -305,6 +305,7 @@ def remove_abandoned() -> None:
     """Delete the folders that drivers of this user left behind when they were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         process = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
-        if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # Another driver may delete the folder at the same time.
+            is_ours = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+            if is_ours and process.isdigit() and not psutil.pid_exists(int(process)):
+                shutil.rmtree(folder, ignore_errors=True)

@@ -81,7 +81,7 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
             f"because {where}; the nodes have {offered}; lower dispatch.workers, {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
-    return Shares(workers, gpus, settings.memory_per_worker or share if size == 1 else None)
+    return Shares(workers, gpus, settings.memory_per_worker or share)
 
 
 def refuse_too_many(kind: str, workers: int, each: float, total: float) -> None:
