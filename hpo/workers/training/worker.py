@@ -149,6 +149,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
         # End a training that took too long or whose step was refused, before its files are checked.
         steps.close()
     except BaseException as caught:
+        # The cleanup of the user's code may raise anything, but the outcome is already known.
         if is_interruption(caught):
             raise
     if error is not None:
