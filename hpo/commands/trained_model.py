@@ -12,7 +12,7 @@ from hpo.config.documents import read_yaml
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
 from hpo.formatting import format_count
-from hpo.study.files.folder import find_study
+from hpo.study.files.folder import RUNS, find_study
 
 if TYPE_CHECKING:
     from hpo.workers.objective.objective import Objective
@@ -214,6 +214,8 @@ def _find_model(name: str) -> "tuple[Objective, str]":
     except StudyError as error:
         if os.path.isdir(name):  # noqa: PTH112
             return resolve(_OBJECTIVE_OF_CHECKPOINTS), name
+        if os.path.isdir(RUNS / name):  # noqa: PTH112
+            raise
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = known_study(name)

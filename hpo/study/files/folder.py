@@ -324,6 +324,10 @@ def find_study(name: str) -> StudyFolder:
             )
         # A process may be creating the study.
         folder.refuse_running()
+        if os.path.isdir(path) and not os.access(path, os.X_OK):  # noqa: PTH112 -- see `exists`
+            raise StudyError(
+                f"study: {short_path(path)} cannot be read: permission denied; its owner can share it (`chmod -R a+rX`)"
+            )
     known = [path.name for path in studies_in(RUNS)]
     allowed = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {allowed}")
