@@ -194,7 +194,7 @@ class StudyFolder:
         return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
-        """Create the folder, readable by this user only.
+        """Create the folder, readable by this user only; an existing folder keeps its permissions.
 
         Raises:
             StudyError: the folder is a link, a link leads out of the folder, or the folder cannot be created.
@@ -207,8 +207,6 @@ class StudyFolder:
             raise StudyError(
                 f"{self}: cannot be created: {error.strerror}; free the path, or use another path"
             ) from error
-        if self.path.stat().st_mode & 0o077:
-            self.path.chmod(0o700)
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
         """Write a JSON file in one step, so that readers see either the old or the new content."""
