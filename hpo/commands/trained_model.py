@@ -222,9 +222,9 @@ def _find_model(name: str) -> "tuple[Objective, str]":
     with opened_run(study) as run:
         model = run.model
     if not study.keeps_models:
-        raise StudyError(
-            f"model: study '{name}' saves no models, because the module of {study.config.objective} has no run_test"
-        )
+        missing = " and ".join(f"no {each}" for each in ("predict", "run_test") if not getattr(study.objective, each))
+        where = f"; the winner's model is in {study.folder}/{model.checkpoint_dir}" if model else ""
+        raise StudyError(f"model: study '{name}' cannot predict, because {study.objective.owner} has {missing}{where}")
     if model is None:
         raise StudyError(
             f"model: study '{name}' has no final model of its winner, or the model was changed; train the model again "
