@@ -12,7 +12,7 @@ from hpo.config.documents import read_yaml
 from hpo.errors import ConfigError, DataError, StudyError
 from hpo.files import write_atomically
 from hpo.formatting import format_count
-from hpo.study.files.folder import find_study
+from hpo.study.files.folder import RUNS, find_study
 
 if TYPE_CHECKING:
     from hpo.workers.objective.objective import Objective
@@ -214,15 +214,17 @@ def _find_model(name: str) -> "tuple[Objective, str]":
     except StudyError as error:
         if os.path.isdir(name):  # noqa: PTH112
             return resolve(_OBJECTIVE_OF_CHECKPOINTS), name
+        if os.path.isdir(RUNS / name):  # noqa: PTH112
+            raise
         known = str(error).partition("; ")[2]
         raise StudyError(f"model: '{name}' is neither a study nor a checkpoint folder; {known}") from error
     study = known_study(name)
     with opened_run(study) as run:
         model = run.model
     if not study.keeps_models:
-        raise StudyError(
-            f"model: study '{name}' saves no models, because the module of {study.config.objective} has no run_test"
-        )
+        missing = " and ".join(f"no {each}" for each in ("predict", "run_test") if not getattr(study.objective, each))
+        where = f"; the winner's model is in {study.folder}/{model.checkpoint_dir}" if model else ""
+        raise StudyError(f"model: study '{name}' cannot predict, because {study.objective.owner} has {missing}{where}")
     if model is None:
         raise StudyError(
             f"model: study '{name}' has no final model of its winner, or the model was changed; train the model again "

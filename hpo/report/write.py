@@ -82,8 +82,9 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
     paths = [page_path] if has_page else []
     paths += [markdown_path, json_path, folder.trials_path, folder.config_path, folder.environment_path]
     metrics = {"trials_proposed": float(len(trials))}
-    for state in ("complete", "failed"):
-        metrics[f"trials_{state}"] = float(sum(trial.state == state for trial in trials))
+    for state in ("complete", "failed", "stopped"):
+        if (number := sum(trial.state == state for trial in trials)) or state != "stopped":
+            metrics[f"trials_{state}"] = float(number)
     if winner is not None:
         paths.append(folder.best_path)
         metrics |= {"best_score": score_of(run.fresh_winner or winner), "best_trial": float(winner.number)}

@@ -25,6 +25,7 @@ from hpo.study.results.after_search import trials_to_finish
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.view.making import view_of
+from hpo.study.view.view import NextStep
 from hpo.study.winner.final_model import lacks_model, make_final_model
 from hpo.study.winner.training import state_names, train_finalists, train_to_the_end
 from hpo.track.make import MlflowTracker, make_tracker
@@ -105,7 +106,11 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
             session_dispatcher = SessionDispatcher(dispatcher, stopping, study)
             result = run_study(study, record, session_dispatcher, tracker, [*observers, status_writer], requests)
         status = status_writer.conclude(result.run, result.report)
-        return Ended(view_of(result.run, status), result.report, result.is_tracked)
+        view = view_of(result.run, status)
+        if not result.is_tracked:
+            sync = NextStep(f"hpo sync {study.reference}", "sends the missing data to MLflow")
+            view = replace(view, next=[sync, *(step for step in view.next if step.command != "hpo ui")])
+        return Ended(view, result.report, result.is_tracked)
 
 
 def _open_record(study: PreparedStudy) -> Record:

@@ -203,6 +203,6 @@ class StatusWriter(Progress):
             counts=self._counts,
             trials={**self._ended, "running": len(self._open)},
             minutes=(self._seconds_before + self._clock() - self._started) / 60,
-            ended_by=ended.by if ended and state == "ended" else None,
+            ended_by=ended.by if ended and state != "running" else None,
             error=error,
         )

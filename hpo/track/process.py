@@ -162,9 +162,12 @@ class _Sender:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
-            text = (
-                f"warning: MLflow at {self.uri} cannot be written ({first_line(error)}); the study keeps all results\n"
-            )
+            reason, cause = first_line(error), error.__cause__ or error.__context__
+            # The texts of MLflow and requests contain the whole chain; the system's reason is the innermost.
+            while cause is not None:
+                reason = getattr(cause, "strerror", None) or reason
+                cause = cause.__cause__ or cause.__context__
+            text = f"warning: MLflow at {self.uri} cannot be written ({reason}); the study keeps all results\n"
             sys.stderr.write(hide_secrets(text, {}))
             self._has_warned = True
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hpo.errors import StudyError
-from hpo.study.opening import read_study
-from hpo.trials.record.own_file import DamagedRecordError, backup_path, mark_path
+from hpo.study.opening import open_study, read_study
+from hpo.trials.record.own_file import DamagedRecordError, MovedRecordError, backup_path, mark_path
 from tests.hpo.cli.commands import hpo, refused
 from tests.studies import prepared, refuses, run_toy, shipped, toy_config
 
@@ -99,6 +99,13 @@ def test_a_record_that_another_process_holds_is_not_called_damaged(begun, monkey
     with pytest.raises(StudyError, match=r"study\.db is locked by another process") as raised:
         read_study(prepared(begun.parent, config(FEW)))
     assert not isinstance(raised.value, DamagedRecordError)
+
+
+def test_a_record_that_is_moved_while_it_is_open_refuses_the_next_row(begun):
+    record = open_study(prepared(begun.parent, config(ALL)))
+    begun.parent.rename(begun.parent.with_name("moved"))
+    refuses(MovedRecordError, "move its folder back", record.note, "any", 1)
+    refuses(MovedRecordError, "move its folder back", record.close)
 
 
 @pytest.mark.slow

@@ -66,7 +66,12 @@ def bound_by_permissions():
 
 
 @pytest.mark.slow
-def test_a_folder_that_may_not_be_written():
-    Path("runs").mkdir(mode=0o500)
+def test_a_folder_that_may_not_be_read_or_written():
+    Path("runs/theirs").mkdir(parents=True, mode=0o000)
+    code, out, err = hpo("list", preexec_fn=bound_by_permissions)
+    assert (code, "theirs: runs/theirs: cannot be read: Permission denied" in out) == (0, True), err
+    code, _, err = hpo("show", "theirs", preexec_fn=bound_by_permissions)
+    assert (code, "runs/theirs cannot be read: permission denied" in err) == (2, True)
+    Path("runs").chmod(0o500)
     code, _, err = hpo("search", "objective=toys:score", *LOCAL, preexec_fn=bound_by_permissions)
     refused(code, err, "runs", "bytes free")

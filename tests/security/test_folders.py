@@ -40,6 +40,9 @@ def test_state_is_for_this_user_alone_whatever_umask_an_objective_sets(capsys):
     assert code == 0, err
     assert len(list(Path("runs").rglob("*"))) > 5
     assert modes(Path("runs")) == []
+    (made,) = Path("runs").iterdir()
+    made.chmod(0o755)  # The user shares the study.
+    assert (hpo(capsys, "archive", made.name, "x.tgz")[0], stat.S_IMODE(made.stat().st_mode)) == (0, 0o755)
 
 
 @pytest.mark.parametrize("command", [

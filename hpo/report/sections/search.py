@@ -236,10 +236,11 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     counts = require(report["counts"])
     end = end_text(counts.get("ended_by"))
     interrupted = f", interrupted {number}" if (number := counts.get("interrupted")) else ""
+    stopped = f", stopped {counts['stopped']}" if counts["stopped"] else ""
     budget = f"{counts['budget']} {counts['budget_counts']}" if "budget_counts" in counts else str(counts["budget"])
     yield Paragraph(
         f"Budget {budget}{end}, proposed {counts['proposed']}, complete {counts['complete']}, "
-        f"failed {counts['failed']}, running {counts['running']}{interrupted}. All trials: `trials.csv`."
+        f"failed {counts['failed']}{stopped}, running {counts['running']}{interrupted}. All trials: `trials.csv`."
     )
     notes = [*_target_text(report)]
     if further := counts.get("further_trained"):

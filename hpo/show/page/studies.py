@@ -36,7 +36,7 @@ class StudiesContent:
         except StudyError as error:
             fault = str(error)
         self._known = known
-        rows = [(view, list_texts(view), (path / "config.yaml").exists()) for path, (_, view) in known.items()]
+        rows = [(view, list_texts(view), StudyFolder(path).exists) for path, (_, view) in known.items()]
         rows.sort(key=lambda row: (row[0].state != "running", -(row[0].updated or row[0].begun or 0.0), row[0].study))
         html = render_macro("live_parts.html", "studies", rows=rows, where=short_path(self._where), fault=fault)
         yield "studies", {"html": html}

@@ -194,7 +194,7 @@ class StudyFolder:
         return reveal_secrets(config.study.storage, values) or sqlite_url(self.database_path)
 
     def make(self) -> None:
-        """Create the folder, readable by this user only.
+        """Create the folder, readable by this user only; an existing folder keeps its permissions.
 
         Raises:
             StudyError: the folder is a link, a link leads out of the folder, or the folder cannot be created.
@@ -207,8 +207,6 @@ class StudyFolder:
             raise StudyError(
                 f"{self}: cannot be created: {error.strerror}; free the path, or use another path"
             ) from error
-        if self.path.stat().st_mode & 0o077:
-            self.path.chmod(0o700)
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
         """Write a JSON file in one step, so that readers see either the old or the new content."""
@@ -324,6 +322,10 @@ def find_study(name: str) -> StudyFolder:
             )
         # A process may be creating the study.
         folder.refuse_running()
+        if os.path.isdir(path) and not os.access(path, os.X_OK):  # noqa: PTH112 -- see `exists`
+            raise StudyError(
+                f"study: {short_path(path)} cannot be read: permission denied; its owner can share it (`chmod -R a+rX`)"
+            )
     known = [path.name for path in studies_in(RUNS)]
     allowed = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {allowed}")

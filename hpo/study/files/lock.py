@@ -64,9 +64,10 @@ class Lock:
             # Without O_NOFOLLOW, a link in place of the file would make us truncate the link's target.
             lock = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+")
         except OSError as error:
-            raise StudyError(
-                f"{self.path}: cannot be opened: {error.strerror or error}; check the file and its permissions"
-            ) from error
+            advice = "check the file and its permissions"
+            if isinstance(error, PermissionError) and self.path.parent.stat().st_uid != os.geteuid():
+                advice = f"the folder belongs to {_owner(self.path.parent)}: copy it (`cp -r`), and use the copy"
+            raise StudyError(f"{self.path}: cannot be opened: {error.strerror or error}; {advice}") from error
         with lock as file:
             if not _try_lock(file, fcntl.LOCK_EX, _TRIES):
                 yield _read_holder(file)
@@ -92,6 +93,13 @@ class Lock:
         with lock as file:
             # Closing the file releases this shared lock.
             return None if _try_lock(file, fcntl.LOCK_SH) else _read_holder(file)
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:  # The user has no name on this machine.
+        return f"user {path.stat().st_uid}"
 
 
 def _try_lock(file: TextIO, kind: int, tries: int = 1) -> bool:

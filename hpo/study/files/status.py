@@ -119,7 +119,10 @@ def read_status(folder: StudyFolder) -> Status:
         status = _read_file(folder) or _derive_status(folder)
         if test := inner(folder.read_json("test.json"), "metrics"):
             status = Status.model_validate({**vars(status), "test": test})
-    except (HpoError, OSError) as error:
+    except OSError as error:
+        why = f"{folder}: cannot be read: {error.strerror}; check its permissions"
+        status = Status(name=folder.path.name, state="unreadable", error=why)
+    except HpoError as error:
         status = Status(name=folder.path.name, state="unreadable", error=first_line(error))
     except NOT_OURS:
         why = f"{folder}: its files are not valid files of a study; restore them, or move the folder away"

@@ -64,10 +64,10 @@ def _write_record(path: Path, target: Path, config: StudyConfig, copied: StudyCo
         again = f"`hpo resume {config.study.name}` restores the record from its backup"
         raise StudyError(f"record: {path} is missing; {again}")
     name, other = config.study.name, copied.study.name
-    copy_renamed(path, target, name, other)
+    copy_renamed(path, target, name, other, uuid.uuid4().hex)
     space = space_from_dict(config.space, flatten(config.objective_config))
     rows = open_rows(sqlite_url(target), other, space)
     notes = Notes(rows)
-    notes.study_id, notes.user = uuid.uuid4().hex, user_name() or None
+    notes.user = user_name() or None
     notes.config = {**notes.config, "study": copied.to_dict()["study"]}
     rows.dispose()

@@ -1,5 +1,6 @@
 """Makes the view of a study from its status file alone; this is fast enough for lists of many studies."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -93,7 +94,8 @@ def view_of_status(
         test_texts=_texts(status.test),
         num_failed=status.trials.get("failed", 0),
         tags=_tags(folder),
-        files={name: folder.path / name for name in _FILES if (folder.path / name).is_file()},
+        # `Path.is_file` raises if the folder cannot be read.
+        files={name: folder.path / name for name in _FILES if os.path.isfile(folder.path / name)},  # noqa: PTH113
     )
 
 

@@ -74,7 +74,7 @@ def status_of_record(run: "StudyRun", state: State) -> Status:
         budget=config.study.trials,
         counts=run.counts,
         minutes=seconds_spent(run.record) / 60,
-        ended_by=ended.by if ended and state == "ended" else None,
+        ended_by=ended.by if ended and state != "running" else None,
         test=dict(inner(run.folder.read_json("test.json"), "metrics")),
     )
     return _update_from_record(status, run)

@@ -228,7 +228,7 @@ class StudyView:
         trials: the number of trials by state: `complete`, `failed`, `stopped`, `running` (unfinished).
         minutes: the duration of the search without interruptions.
         ended_by: what ended the search: `trials`, `minutes`, `stop_without_gain` or `target` (keys of `study`), `space`
-            (nothing is left to propose), or `callback`; `null` if the search is not over.
+            (nothing is left to propose), `callback`, or `user` (`hpo stop`); `null` while the search is not over.
         best: the winner, or the best trial so far; see [a trial](#a-trial-of-it).
         why_none: why there is no best trial.
         why_chosen: with several metrics, how the best trial is chosen.

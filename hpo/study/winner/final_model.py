@@ -1,5 +1,6 @@
 """The winner's configuration and model; the model comes from the hold-out training, or is trained on all folds."""
 
+import logging
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,8 @@ from hpo.trials.trial import Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.objective.path import ObjectivePath
 from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
+
+_log = logging.getLogger(__name__)
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
@@ -44,7 +47,8 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
     the folds' best epochs.
 
     Returns:
-        The model; None if there is no winner, or if the winner's model already exists and is noted.
+        The model; None if there is no winner, if the winner's model already exists and is noted, or (with a warning)
+        if the training wrote no model.
 
     Raises:
         StudyError: the training failed.
@@ -62,11 +66,14 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
         if outcome.error:
             action = "training the model of trial {} again" if is_hold_out else "final training of trial {}"
             raise StudyError(f"{action.format(winner.number)} failed: {outcome.error}")
-        study.has_model(name)
         seconds = outcome.seconds
     model = FinalModel(winner.number, name, epochs, seconds)
     run.notes.final_model = model
-    return model
+    if study.has_model(name):
+        return model
+    message = "model: the training of trial %d wrote no model; save it in `trial.checkpoint_dir` (or the task's), %s"
+    _log.warning(message, winner.number, "otherwise `hpo test` cannot score it")
+    return None
 
 
 def model_task(builder: TaskBuilder, trial: Trial) -> Task:

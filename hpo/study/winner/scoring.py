@@ -185,7 +185,10 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
     elif run.winner is None:
         why = why_none(run.history, study.goal)
     elif lacks_model(study, run):
-        why = f"the winner's model is missing or was changed; {advice}"
+        why = (
+            f"the winner's model is missing or was changed; {advice}; if its training wrote no model, the objective "
+            f"must save it in `trial.checkpoint_dir` (or the task's)"
+        )
     else:
         return run.winner
     raise StudyError(f"test: {why}")

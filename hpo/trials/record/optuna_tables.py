@@ -18,6 +18,7 @@ from optuna.trial import TrialState
 from sqlalchemy import Engine, MetaData, Table, bindparam, case, delete, insert, literal, select, update
 from sqlalchemy.exc import InvalidRequestError
 
+from hpo.trials.record.record import LAST, STUDY
 from hpo.trials.space.dimensions import rank_of
 from hpo.trials.space.space import Point
 
@@ -137,11 +138,20 @@ class Tables:
         return has_replaced
 
 
-def rename_study(file: sqlite3.Connection, name: str, other: str) -> bool:
-    """Rename a study in a SQLite file; return False if the file is locked or its tables are not as expected."""
+def rename_study(file: sqlite3.Connection, name: str, other: str, study_id: str) -> bool:
+    """Give the only study in a SQLite file, and its trials, another name and id.
+
+    Return False if the file is locked or its tables are not as expected.
+    """
+    new, of_study = json.dumps(study_id), "(SELECT value_json FROM study_user_attributes WHERE key = ?)"
     try:
         with file:
             file.execute("UPDATE studies SET study_name = ? WHERE study_name = ?", (other, name))
+            file.execute(
+                f"UPDATE trial_user_attributes SET value_json = ? WHERE key = ? AND value_json = {of_study}",
+                (new, STUDY, LAST),
+            )
+            file.execute("UPDATE study_user_attributes SET value_json = ? WHERE key = ?", (new, LAST))
     except sqlite3.OperationalError:
         return False
     return True

@@ -30,6 +30,12 @@ class DamagedRecordError(StudyError):
     """The record is missing, damaged or unreadable, or its file is an older copy of the record."""
 
 
+class MovedRecordError(StudyError):
+    """The record's file was removed, moved or replaced while the study was open."""
+
+    exit_code = 1
+
+
 @dataclass(frozen=True)
 class Mark:
     """The progress of a record: the id of the study and the record's number of rows, which never decreases."""
@@ -51,6 +57,7 @@ class Guard:
 
     def __init__(self, path: Path, mark: Mark, refuse_damaged: Callable[[Mark], None]) -> None:
         self._path = path
+        self._status = path.stat()
         self._mark = mark
         self._refuse_damaged = refuse_damaged
         self._written = 0
@@ -63,6 +70,9 @@ class Guard:
         """Add `rows` to the row count in the mark file, and make a backup if a backup is due.
 
         If `study_id` is given, also write this id into the mark file.
+
+        Raises:
+            MovedRecordError: the record is no longer at its path.
         """
         self._mark = Mark(study_id or self._mark.study_id, self._mark.rows + rows)
         self._written += rows
@@ -70,17 +80,33 @@ class Guard:
         # 100.
         with suppress(OSError):
             os.pwrite(self._file, f"{self._mark.study_id:<32} {self._mark.rows:>12}\n".encode(), 0)
+        self._refuse_moved()
         if time.monotonic() > self._next_backup:
             self._back_up()
 
     def end(self) -> None:
-        """If rows were written since the previous backup, make a last backup. Then close the mark file."""
+        """Close the mark file. If rows were written since the previous backup, make a last backup.
+
+        Raises:
+            MovedRecordError: the record is no longer at its path.
+        """
         if self._file < 0:
             return
-        if self._written:
-            self._back_up()
         os.close(self._file)
         self._file = -1
+        self._refuse_moved()
+        if self._written:
+            self._back_up()
+
+    def _refuse_moved(self) -> None:
+        # SQLite would go on writing to the open file.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(self._path.stat(), self._status):
+                return
+        raise MovedRecordError(
+            f"record: {self._path} was removed, moved or replaced while the study was open; a moved file has all "
+            f"outcomes until now: move its folder back, then run `hpo resume`; otherwise start the study again"
+        )
 
     def _back_up(self) -> None:
         """Back up the database. If this fails, continue; warn only the first time."""

@@ -23,7 +23,7 @@ from hpo.trials.goal import Goal
 from hpo.trials.record import own_file
 from hpo.trials.record.optuna_tables import rename_study
 from hpo.trials.record.own_file import DamagedRecordError, Mark, backup_path, connect, is_frozen
-from hpo.trials.record.record import FIRST, FORM, LAST, Record
+from hpo.trials.record.record import FIRST, FORM, LAST, STUDY, Record
 from hpo.trials.record.rows import OptunaRows, name_metrics
 from hpo.trials.space.space import Space
 from hpo.trials.trial import TaskLayout
@@ -214,18 +214,28 @@ def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
         )
 
 
-def copy_renamed(path: Path, target: Path, name: str, other: str) -> None:
-    """Copy a SQLite file that holds the record of a single study, and rename the study in the copy.
+def copy_renamed(path: Path, target: Path, name: str, other: str, study_id: str) -> None:
+    """Copy a SQLite file that holds the record of a single study; the copy has the name `other` and this id.
 
     No process may write to the file meanwhile.
     """
     with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
-        is_renamed = rename_study(copy, name, other)
-    if not is_renamed:
-        # The tables are not as expected, so use Optuna's public call, which takes milliseconds per trial.
-        target.unlink()
-        addresses = {"from_storage": sqlite_url(path), "to_storage": sqlite_url(target)}
-        optuna.copy_study(from_study_name=name, to_study_name=other, **addresses)
+        is_renamed = rename_study(copy, name, other, study_id)
+    if is_renamed:
+        return
+    # The tables are not as expected, so use Optuna's public calls, which take milliseconds per trial.
+    target.unlink()
+    original = optuna.load_study(study_name=name, storage=sqlite_url(path))
+    copied = optuna.create_study(study_name=other, storage=sqlite_url(target), directions=original.directions)
+    if original.metric_names is not None:
+        name_metrics(copied, original.metric_names)
+    for key, value in {**original.user_attrs, LAST: study_id}.items():
+        copied.set_user_attr(key, value)
+    trials = original.get_trials()
+    for trial in trials:
+        if trial.user_attrs.get(STUDY) == original.user_attrs.get(LAST):
+            trial.set_user_attr(STUDY, study_id)
+    copied.add_trials(trials)
 
 
 def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:

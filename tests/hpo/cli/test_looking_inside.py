@@ -125,7 +125,7 @@ def test_any_token_can_be_drawn_and_none_ends_the_script_of_the_page(tmp_path):
     (["attention", "reviews", "--input", "two.txt"], "input: two.txt: must have one line, given 2"),
     (["predict", "reviews", "--input", "the film"], "input: the film .*, or the text itself"),
     (["predict", "reviews", "--input", "two.txt", "--output", "two.txt"], "must be another file than `input`"),
-    (["predict", "plain", "--input", "two.txt"], "study 'plain' saves no models"),
+    (["predict", "plain", "--input", "two.txt"], "study 'plain' cannot predict, because"),
     (["predict", "reviews", "--input", "two.txt", "--top-k", "3"], "top_k: has no effect"),
     (["predict", "reviews", "--input", "two.txt", "--output", "no/x.txt"], "output: folder 'no' does not exist"),
     (["attention", "reviews", "--text", "a", "--target", "yes"], "target: has no effect on a model with data="),

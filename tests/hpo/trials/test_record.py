@@ -116,14 +116,17 @@ def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does
         refuses(StudyError, "holds a study", create_record, stored(url, name))
 
 
-@pytest.mark.slow
-def test_a_copy_has_the_same_trials_under_another_name_in_tables_of_another_form_too(tmp_path, monkeypatch):
+@pytest.mark.parametrize("has_known_tables", [True, False])
+def test_a_copy_has_the_same_trials_under_another_name_and_id(tmp_path, monkeypatch, has_known_tables):
     with closing(make(tmp_path)) as record:
+        record.note(LAST, "old")
         record.add_outcome(record.open_trial(0, Proposal(POINT)).number, 0, Outcome({"score": 1 / 7}))
     (tmp_path / "copy").mkdir()
-    monkeypatch.setattr("hpo.trials.record.storage.rename_study", lambda *_: False)
-    copy_renamed(tmp_path / "study.db", tmp_path / "copy/study.db", "s", "named")
-    assert reopened(tmp_path / "copy", name="named").trials() == reopened(tmp_path).trials() != []
+    if not has_known_tables:
+        monkeypatch.setattr("hpo.trials.record.storage.rename_study", lambda *_: False)
+    copy_renamed(tmp_path / "study.db", tmp_path / "copy/study.db", "s", "named", "new")
+    copied = reopened(tmp_path / "copy", name="named")
+    assert (copied.read_note(LAST), copied.trials() == reopened(tmp_path).trials() != []) == ("new", True)
 
 
 def read_only_connection(folder, num_folds=1, is_written=lambda: False):

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from hpo.errors import DispatchError, first_line
+from hpo.errors import DispatchError, MachineError, first_line
 from hpo.machine import set_variables
 from hpo.workers.dispatch.ray import private as ray_private
 from hpo.workers.dispatch.ray import watchdog as ray_watchdog
@@ -151,7 +151,7 @@ class RayCluster:
             self._raylets = [process for process in psutil.Process().children() if process.name() == "raylet"]
         except Exception as error:
             # Ray raises many kinds of exceptions.
-            raise DispatchError(
+            raise MachineError(
                 f"dispatch: Ray cannot start: {first_line(error)}; its logs are in {self._keep_logs()}; try again, or "
                 f"choose dispatch=local"
             ) from error

@@ -34,6 +34,7 @@ def start_group(setup: Setup) -> tuple[RayCluster, "WorkerGroup"]:
 
     Raises:
         DispatchError: Ray cannot be used, the workers do not fit, or a node has other versions of the code.
+        MachineError: Ray cannot start on this machine.
     """
     settings, code = setup.settings, setup.code or Code()
     if settings.address is None and settings.gpus is not None:
