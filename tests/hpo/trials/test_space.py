@@ -51,6 +51,8 @@ def test_points_and_steps_divide_a_range_and_whole_numbers_cost_nothing():
     space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
     assert space.size == 10**9
     assert space.contains(space.draw(np.random.default_rng(0)))
+    many = space_from_dict({f"x{place}": [*range(10)] for place in range(310)} | {"y": {"low": 0.0, "high": 1.0}})
+    assert many.contains(many.draw(np.random.default_rng(0)))
 
 
 def test_conditions_size_enumeration_and_draws_agree():
@@ -59,6 +61,10 @@ def test_conditions_size_enumeration_and_draws_agree():
     assert space.size == len(points) == len({point_key(p) for p in points}) == 5
     assert all(space.contains(point) for point in points)
     assert not space.contains({"kind": "small", "width": 8})
+    many = {name: {"low": 1, "high": 1000, "integer": True, "when": {"kind": ["big"]}} for name in "abc"}
+    assert space_from_dict(CONDITIONAL | many).size == 1 + 4 * 1000**3
+    of_false = {"a": {"choices": [False, 0]}, "b": {"values": [1, 2], "when": {"a": [False]}}}
+    assert (space_from_dict(of_false).size, space_from_dict(of_false).contains({"a": 0})) == (3, True)
     assert {point_key(space.draw(rng)) for _ in range(200)} == {point_key(p) for p in points}
 
 
