@@ -171,7 +171,7 @@ def allows(dimension: Dimension, value: Value) -> bool:
         return is_among(value, dimension.values)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return dimension.low <= float(value) <= dimension.high and (not dimension.integer or value == int(value))
+    return dimension.low <= value <= dimension.high and (not dimension.integer or value == int(value))
 
 
 def rank_of(values: Sequence[Value], value: Value) -> int:
