@@ -96,13 +96,10 @@ def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_
 
 
 def test_a_stopped_trial_is_no_parent_though_it_has_a_score():
-    points = [{"a": number, "b": "x", "c": 0.1} for number in (1, 2, 3)]
-    values, goal = (
-        [{"loss": 1.0, "size": 2.0}, {"loss": 2.0, "size": 1.0}],
-        Goal(dict.fromkeys(("loss", "size"), "minimize")),
-    )
-    known = history_of(points[:2], values, goal).extended([Trial(2, 2, points[2], state="stopped", score=0.0)])
-    assert make(population=3).propose(known, [])
+    points, goal = [{"a": number, "b": "x", "c": 0.1} for number in (1, 2, 3)], Goal(dict.fromkeys("xy", "minimize"))
+    known = history_of(points[:2], [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": 1.0}], goal)
+    stopped = Trial(2, 2, points[2], state="stopped", score=0.0)
+    assert make(population=3, surviving=0.67).propose(known.extended([stopped]), [])
 
 
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])
