@@ -215,15 +215,10 @@ class AskAndTell:
         except ValueError as error:
             given = result if isinstance(result, list | tuple) else [result]
             values = result if isinstance(result, Mapping) else dict(zip(goal.metrics, given, strict=False))
-            if any(
-                isinstance(values.get(name), float) and reported_values.number(values[name]) is None
-                for name in goal.names
-            ):
+            of_goal = (reported_values.plain(values.get(name)) for name in goal.names)
+            if any(isinstance(value, int | float) and reported_values.number(value) is None for value in of_goal):
                 return {}, str(error)
-        raise ConfigError(
-            f"trial {task.trial}: the result must have a number for {', '.join(goal.names)}, given {returned!r:.200}; "
-            f"for a failed training, give its error instead"
-        )
+            raise ConfigError(f"trial {task.trial}: {error}; for a failed training, give its error instead") from error
 
     def _take(self, report: TaskReport) -> None:
         self._scheduler.take(report)

@@ -114,7 +114,7 @@ class _RunningTask:
         The outcome is the same as if a rule had stopped the task at its last reported point.
         """
         curve = [report.point for report in self.reports if report.point is not None]
-        scores = [point[goal.metric] for point in curve if goal.metric in point]
+        scores = [point[goal.metric] for point in (*self.task.payload.earlier, *curve) if goal.metric in point]
         best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
         stopped = f"by the user at point {len(curve)}" if curve else "by the user before its first report"
         metrics = {} if best is None else {goal.metric: best}

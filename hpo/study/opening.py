@@ -19,7 +19,7 @@ from hpo.errors import StudyError
 from hpo.formatting import format_count
 from hpo.machine import user_name
 from hpo.study.additions import failed_trials, queued_points, untried_points
-from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_other_data
+from hpo.study.basis.changes import Basis, allowed_change, refuse_changes, refuse_decisive_changes, refuse_other_data
 from hpo.study.basis.configurations import refuse_other_config
 from hpo.study.basis.environment import describe_environment
 from hpo.study.basis.source_code import Code, describe_code
@@ -173,7 +173,10 @@ def _create(study: PreparedStudy) -> Record:
 
 def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
     """Return the record of an existing study; HpoError if a change of basis, budget or limits is not allowed."""
-    if not study.allow_changes:
+    # Before the record is opened: with another goal or space, it would seem damaged.
+    if study.allow_changes:
+        refuse_decisive_changes(frozen.to_dict(), study.config.to_dict(), study.reference)
+    else:
         refuse_other_config(frozen, study.config, study.reference)
     from hpo.trials.record.storage import continue_record
 

@@ -26,6 +26,8 @@ def curves_table(trials: Iterable[Trial], layout: TaskLayout) -> "pd.DataFrame":
             for point in outcome.curve:
                 reported = {f"metric.{name}" if name in task else name: value for name, value in point.items()}
                 rows.append({**task, **reported})
+    columns = [*dict.fromkeys(["trial", "fold", *(name for row in rows for name in row)])]
     import pandas as pd  # Half a second to load, and few callers need it.
 
-    return pd.DataFrame(rows, dtype=object) if rows else pd.DataFrame(columns=["trial", "fold"], dtype=object)
+    # From dicts, pandas would make NaN of a missing value, and not None.
+    return pd.DataFrame([[row.get(name) for name in columns] for row in rows], columns=columns, dtype=object)

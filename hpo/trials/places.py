@@ -97,7 +97,6 @@ class Places:
                 f"report: all reports of a training must be of one kind (with epoch, with step, or with neither), "
                 f"given {names[kind]} after {names[self.kind]}; trainings are compared by epoch or step"
             )
-        self.kind = kind
         placed = {"epoch": next(self._numbers), **point} if kind == "number" else dict(point)
         place = place_of(placed)
         if place < 0:
@@ -107,5 +106,5 @@ class Places:
                 f"report: {kind} must be above {self._last:g}, the {kind} of the previous report, given {place:g}; "
                 f"for several reports per epoch, give fractions such as 1.5"
             )
-        self._last = place
+        self.kind, self._last = kind, place
         return placed

@@ -30,14 +30,20 @@ def number(value: Any) -> int | float | None:
     True and False become 1 and 0. Return None for any other value, and for numbers that are not finite or whose
     absolute value is above `LARGEST`.
     """
-    if hasattr(value, "item") and not isinstance(value, int | float):
-        try:
-            value = value.item()
-        except (TypeError, ValueError, RuntimeError):
-            return None  # It is an array of several values.
+    value = plain(value)
     if not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return None
     return int(value) if isinstance(value, int) else float(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a single number of NumPy or torch as Python's own, also if it is not finite; else return the value."""
+    if hasattr(value, "item") and not isinstance(value, int | float):
+        try:
+            return value.item()
+        except (TypeError, ValueError, RuntimeError):
+            pass  # It is an array of several values.
+    return value
 
 
 def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
@@ -141,7 +147,7 @@ def result(
         ValueError: `returned` is None, is empty or has another form; or a needed value is not a valid number.
     """
     metric = names[0]
-    if number(returned) is not None or isinstance(returned, float):
+    if isinstance(plain(returned), int | float):
         returned = {metric: returned}
     elif num_metrics > 1 and isinstance(returned, tuple | list):
         returned = _by_metric(returned, names[:num_metrics])
@@ -151,7 +157,7 @@ def result(
             f"trial.report({metric}=...)"
         )
     if not isinstance(returned, Mapping):
-        raise ValueError(f"the objective must return a number or a dict of numbers, given {returned!r}")
+        raise ValueError(f"the objective must return a number or a dict of numbers, given {returned!r:.200}")
     by_name = numbers(returned)
     for name in names[:num_needed]:
         if name not in by_name:
@@ -173,9 +179,9 @@ def _by_metric(returned: Sequence[Any], metrics: Sequence[str]) -> dict[str, Any
 def _why_no_score(returned: Mapping[Any, Any], metric: str) -> str:
     if metric not in returned:
         return f"the objective returned no '{metric}'; it returned: {', '.join(map(str, returned)) or 'nothing'}"
-    score = returned[metric]
+    score = plain(returned[metric])
     if isinstance(score, float) and not math.isfinite(score):
         return f"the objective's '{metric}' is {score}: the training diverged, or no example was scored"
     if isinstance(score, int | float):
         return f"the objective's '{metric}' must be between -{LARGEST:g} and {LARGEST:g}: the training diverged"
-    return f"the objective's '{metric}' must be a number, given {score!r}"
+    return f"the objective's '{metric}' must be a number, given {score!r:.200}"

@@ -110,10 +110,12 @@ def test_an_allowed_change_is_noted_once_with_its_time_and_each_trial_keeps_its_
 
 
 def test_what_makes_another_study_and_a_budget_below_the_trials_are_refused_even_so(whole, capsys):
-    for given in ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2"):
+    given_ones = ("study.seed=1", "study.direction=minimize", "strategy.round_size=6", "split.test_fraction=0.2")
+    for given in (*given_ones, "study.metric=unreported"):
         line = refused(capsys, *RESUME, given, "--allow-changes")
         assert given.partition("=")[0] in line
         assert "another study" in line
+        assert not Path("runs/toy/study.db.recovered").exists()
     assert "study.trials" in refused(capsys, "resume", "toy", "study.trials=2", "toy.momentum=0.1", "--allow-changes")
     assert gone_on(trials=ALL) == whole
 

@@ -104,8 +104,9 @@ class Clock:
             task.total = max(units, task.latest)
 
     def latest(self, key: Key) -> float:
-        """Return how many units a running task had trained at its latest report; 0 if no report has arrived."""
-        return self._running[key].latest
+        """Return how many units a task had trained at its latest report; 0 without one, or if it is not running."""
+        task = self._running.get(key)
+        return 0.0 if task is None else task.latest
 
     def advance(self) -> Event | None:
         """Move to the next event and return it.

@@ -1,7 +1,6 @@
 """Asynchronous successive halving: it continues the best trials of each rung as soon as they are known."""
 
 import bisect
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -181,7 +180,8 @@ class _Ranking:
 
     def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
         """Return whether the order of the points differs between the two highest rungs by more than noise."""
-        new = list(itertools.islice(losses[-1], len(self._rows), None))
+        # A lower rung has no loss of a trial without a report at the place at which the rung compares.
+        new = [key for key in losses[-1] if all(key in rung for rung in losses)][len(self._rows) :]
         for key in new:
             self._add(np.array([rung[key] for rung in losses]))
         if new:

@@ -72,9 +72,9 @@ class Evolutionary:
 
     For each child to be trained, `candidates` candidates are drawn, and `Preselection` chooses among all candidates. It
     avoids candidates near failed trials and, with `penalize_pending`, candidates near pending trials. A child that was
-    tried before is replaced by another child, and after `patience` attempts in a row by a random point. Failed trials
-    have no children, and ties go to the earlier trial. While no trial is complete, candidates are random. The search
-    ends after `generations` generations, or when a finite space is exhausted.
+    tried before is replaced by another child, and after `patience` attempts in a row by a random point. Failed and
+    stopped trials have no children, and ties go to the earlier trial. While no trial is complete, candidates are
+    random. The search ends after `generations` generations, or when a finite space is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. In the terms of evolution strategies (Beyer &
     Schwefel 2002, "Evolution strategies: a comprehensive introduction"), this search is a (mu + lambda) strategy. With
@@ -135,7 +135,7 @@ class Evolutionary:
     def _best(self, known: History) -> list[Trial]:
         """Return the surviving trials, the best first; for their number, see `EvolutionarySettings.survivors`."""
         survivors = self.settings.survivors
-        best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.score is not None]
+        best = [trial for trial in known.ranked(survivors * known.num_metrics) if trial.state == "complete"]
         differing = sum(len(set(losses)) > 1 for losses in zip(*(trial.losses for trial in best), strict=True))
         return best[: survivors * max(1, differing)]
 

@@ -12,7 +12,7 @@ from hpo.engine.strategies.strategy import MOST, Learns, Settings
 from hpo.errors import SpaceError
 from hpo.trials.history import History
 from hpo.trials.space.dimensions import Range
-from hpo.trials.space.space import Point, Space, point_key
+from hpo.trials.space.space import COUNTABLE, Point, Space, point_key
 from hpo.trials.trial import Trial
 
 
@@ -32,7 +32,8 @@ class GridSearch:
     not change this order. The search ends when all points have been tried.
 
     Raises:
-        SpaceError: a range of real numbers has no `points`, or the grid is larger than `max_points`.
+        SpaceError: a range of real numbers has no `points`, the grid is larger than `max_points`, or it is too
+            large to check it against the rules.
 
     Example: with the values 1 and 2 for `num_layers`, and 0.1 and 0.01 for `lr`, the lexicographic order of the points
     is (1, 0.1), (1, 0.01), (2, 0.1), (2, 0.01).
@@ -51,7 +52,12 @@ class GridSearch:
                     f"space.{dimension.key}: grid search needs finitely many values, given a range from "
                     f"{dimension.low} to {dimension.high}; add points, such as space.{dimension.key}.points=5"
                 )
-        size = self.space.size or 0
+        size = self.space.size
+        if size is None:
+            raise SpaceError(
+                f"space.require: grid search needs at most {COUNTABLE:,} combinations of values to check against the "
+                f"rules, given more; give fewer values"
+            )
         if size > self.settings.max_points:
             raise SpaceError(
                 f"space: the grid must have at most {self.settings.max_points:,} points, given {size:,}; give fewer "

@@ -8,15 +8,16 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, ValidationError
 
 from hpo.config.goals import SCALE
+from hpo.config.study_config import explain
 from hpo.engine.strategies.asha import AshaSettings
 from hpo.engine.strategies.drawing.draws import draw_stratified
 from hpo.engine.strategies.drawing.expected import Expected, expect
 from hpo.engine.strategies.halving import HalvingSettings, SuccessiveHalvingSettings
 from hpo.engine.strategies.strategy import MOST, Learns, Settings, Strategy, generator
-from hpo.errors import ConfigError
+from hpo.errors import ConfigError, HpoError
 from hpo.trials.history import History
 from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
@@ -176,7 +177,11 @@ class Ladder:
         # Import here, because that module imports this one.
         from hpo.engine.strategies import make_strategy
 
-        return make_strategy(self.settings.first, self._inner, self.seed)
+        try:
+            return make_strategy(self.settings.first, self._inner, self.seed)
+        except (HpoError, ValidationError) as error:
+            text = explain(error, "strategy.") if isinstance(error, ValidationError) else str(error)
+            raise ConfigError(text.replace("strategy.", "strategy.first.")) from error
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Proposal]:
         """Return the next points of the current scale; no points while trials of an earlier scale are pending."""

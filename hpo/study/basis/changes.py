@@ -116,6 +116,16 @@ class AllowedChange:
     unfinished: Sequence[int]
 
 
+def refuse_decisive_changes(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> None:
+    """Raise StudyError if the configuration of the study `name` has changed in the sections of `_DECISIVE`."""
+    changed = changed_config(before, now)
+    if decisive := [change for key, change in changed.items() if key.partition(".")[0] in _DECISIVE]:
+        raise StudyError(
+            f"study '{name}': {first_of(decisive)}; this cannot change after the study's start: undo the change, or "
+            f"choose another study.name"
+        )
+
+
 def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> None:
     """Raise StudyError if the basis of the study `name` has changed.
 
@@ -124,12 +134,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
     if not are_allowed and moved_sources(before.config, now.config):
         refuse_other_data(before, now, name)
     changes = before.changes_to(now)
-    changed = changed_config(before.config, now.config)
-    if decisive := [change for key, change in changed.items() if key.partition(".")[0] in _DECISIVE]:
-        raise StudyError(
-            f"study '{name}': {first_of(decisive)}; this cannot change after the study's start: undo the change, or "
-            f"choose another study.name"
-        )
+    refuse_decisive_changes(before.config, now.config, name)
     if changes and not are_allowed:
         anyway = f"`hpo resume {name} --allow-changes`"
         if ObjectivePath.of(before.config["objective"]).is_pickled:

@@ -28,7 +28,7 @@ def is_of_study(attributes: Mapping[str, Any], study: str | None) -> bool:
 
     A trial that another program copied from a different study does not belong to this study.
     """
-    return NUMBER in attributes and attributes.get(STUDY) == study
+    return isinstance(attributes.get(NUMBER), int) and attributes.get(STUDY) == study
 
 
 _COST, _LEARNED, _RETRY_OF = "cost", "learned", "retry_of"

@@ -106,11 +106,8 @@ class OptunaRows(Rows):
             raise DamagedRecordError(f"{self.address} is incomplete: trial {missing} of {max(own) + 1} is missing")
         self._ids = {number: trial._trial_id for number, trial in own.items()}
         self._num_rows = sum(1 + len(trial.user_attrs) for trial in trials if ROUND in trial.user_attrs)
-        self._others = [
-            trial
-            for trial in trials
-            if trial is not own.get(trial.user_attrs.get(NUMBER, -1)) and trial.state != TrialState.WAITING
-        ]
+        ids = {*self._ids.values()}
+        self._others = [trial for trial in trials if trial._trial_id not in ids and trial.state != TrialState.WAITING]
         return [
             (number, point_of(trial, self._dimensions), STATE_NAMES[trial.state], trial.user_attrs)
             for number, trial in own.items()

@@ -247,6 +247,7 @@ def look_up(url: str, name: str) -> tuple[int, Mapping[str, Any]]:
     storage, study_id = _find(url, name)
     notes = storage.get_study_user_attrs(study_id)
     storage.remove_session()
+    storage.engine.dispose()
     return study_id, notes
 
 

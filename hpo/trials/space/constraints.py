@@ -113,7 +113,7 @@ def _keys(node: ast.AST) -> list[str]:
 def _rule(node: ast.AST) -> Rule:
     """Return a function that computes a syntax-tree node; raise ValueError if a rule must not contain the node."""
     match node:
-        case ast.Constant(value=int() | float() | str() as value):
+        case ast.Constant(value=int() | float() | str() | None as value):
             return lambda _: value
         case ast.Name() | ast.Attribute() if _is_dotted(node):
             key = ast.unparse(node)

@@ -152,13 +152,26 @@ class Range:
 Dimension = Values | Choices | Range
 
 
+def is_among(value: Value, values: Sequence[Value]) -> bool:
+    """Return whether a value is in a list of values; true and 1 are different values."""
+    return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in values)
+
+
+def is_active(dimension: Dimension, values: Point) -> bool:
+    """Return whether a dimension is active, given the values of other dimensions."""
+    # Check for a condition first: most dimensions have none, and this is called for every dimension of every draw.
+    return not dimension.when or all(
+        key in values and is_among(values[key], allowed) for key, allowed in dimension.when.items()
+    )
+
+
 def allows(dimension: Dimension, value: Value) -> bool:
     """Return whether a value is allowed in a dimension; true and 1 are different values."""
     if not isinstance(dimension, Range):
-        return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in dimension.values)
+        return is_among(value, dimension.values)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return dimension.low <= float(value) <= dimension.high and (not dimension.integer or value == int(value))
+    return dimension.low <= value <= dimension.high and (not dimension.integer or value == int(value))
 
 
 def rank_of(values: Sequence[Value], value: Value) -> int:

@@ -304,14 +304,14 @@ def _is_monotonic(values: Sequence[Value]) -> bool:
 def _range(key: str, fields: Mapping[str, Any], when: Condition) -> Dimension:
     where = f"space.{key}"
     low, high, log, integer = (fields.get(name) for name in ("low", "high", "log", "integer"))
-    for name, bound in (("low", low), ("high", high)):
-        if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
-            raise SpaceError(f"{where}.{name}: must be a finite number, given {bound!r}")
-        if integer and bound != int(bound):
-            raise SpaceError(f"{where}.{name}: must be a whole number if integer is true, given {bound!r}")
     for name, flag in (("log", log), ("integer", integer)):
         if flag is not None and not isinstance(flag, bool):
             raise SpaceError(f"{where}.{name}: must be true or false, given {flag!r}")
+    for name, bound in (("low", low), ("high", high)):
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or not -math.inf < bound < math.inf:
+            raise SpaceError(f"{where}.{name}: must be a finite number, given {bound!r}")
+        if integer and bound != int(bound):
+            raise SpaceError(f"{where}.{name}: must be a whole number if integer is true, given {bound!r}")
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)
     if low >= high:
@@ -359,13 +359,13 @@ def _stepped(where: str, low: float, high: float, integer: bool | None, step: An
     if integer and step != int(step):
         raise SpaceError(f"{where}.step: must be a whole number if integer is true, given {step!r}")
     # Allow for rounding errors: 3 * 0.1 exceeds 0.3.
-    steps = math.floor((high - low) / step + 1e-9)
-    if steps > _MOST_POINTS:
+    steps = (high - low) / step + 1e-9
+    if steps >= _MOST_POINTS + 1:
         raise SpaceError(
-            f"{where}.step: must divide the range into at most {_MOST_POINTS:,} steps, given {steps:,} steps; give a "
-            f"larger step, or remove 'step'"
+            f"{where}.step: must divide the range into at most {_MOST_POINTS:,} steps, given {steps:,.0f} steps; give "
+            f"a larger step, or remove 'step'"
         )
-    count = steps + 1
+    count = math.floor(steps) + 1
     if integer or (integer is None and isinstance(low, int) and isinstance(step, int)):
         return tuple(int(low) + int(step) * place for place in range(count))
     values = tuple(float(f"{low + step * place:.10g}") for place in range(count))

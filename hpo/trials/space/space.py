@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 
 from hpo.formatting import format_short
 from hpo.trials.space.constraints import Constraint
-from hpo.trials.space.dimensions import Dimension, Value, allows, canonical_text, describe
+from hpo.trials.space.dimensions import Dimension, Value, allows, canonical_text, describe, is_active, is_among
 from hpo.trials.space.dimensions import Point as Point
 
 
@@ -36,7 +37,7 @@ def short_text(point: Point, widths: Mapping[str, int] | None = None) -> str:
 # After this many draws in a row that break a rule, choose from a list of all valid points. If a share f of all points
 # is valid, the probability that 100 draws in a row break a rule is (1 - f)**100, which is 0.6 % for f = 0.05.
 _PATIENCE = 100
-_COUNTABLE = 1_000_000  # the most points that are listed to count them, which takes some seconds
+COUNTABLE = 1_000_000  # the most points that are listed to count them, which takes some seconds
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,10 @@ class Space:
             return len(self._listed)
         if any(not d.values for d in self.dimensions):
             return None
-        parents = {key for d in self.dimensions for key in d.when}
-        branching = [d for d in self.dimensions if d.key in parents or d.when]
-        free = math.prod(len(d.values) for d in self.dimensions if d not in branching)
-        combinations = free * sum(1 for _ in _combinations(branching))
+        combinations = _count_combinations(self.dimensions)
         if not self.constraints:
             return combinations
-        return len(self._listed) if combinations <= _COUNTABLE else None
+        return len(self._listed) if combinations <= COUNTABLE else None
 
     def points(self) -> Iterator[Point]:
         """Yield every point of a finite space once; the last dimension changes fastest.
@@ -91,10 +89,7 @@ class Space:
 
     def active(self, dimension: Dimension, values: Point) -> bool:
         """Return whether a dimension is active, given the values of other dimensions."""
-        # Check for a condition first: most dimensions have none, and this is called for every dimension of every draw.
-        return not dimension.when or all(
-            key in values and values[key] in allowed for key, allowed in dimension.when.items()
-        )
+        return is_active(dimension, values)
 
     def draw(self, rng: np.random.Generator) -> Point:
         """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again.
@@ -149,8 +144,10 @@ class Space:
     @cached_property
     def _is_sparse(self) -> bool:
         """Whether `members` has less than 5 % of all combinations of values; then random draws seldom find a member."""
-        combinations = math.prod(len(d.values) or math.inf for d in self.dimensions)
-        return self.members is not None and len(self.members) * _PATIENCE < 5 * combinations
+        if self.members is None:
+            return False
+        sizes = [len(d.values) for d in self.dimensions]
+        return 0 in sizes or len(self.members) * _PATIENCE < 5 * math.prod(sizes)
 
     @cached_property
     def _member_keys(self) -> frozenset[str]:
@@ -165,6 +162,30 @@ class Space:
     def to_dict(self) -> list[dict[str, Any]]:
         """Return a JSON-able description of the space for reports, one dict per dimension."""
         return [describe(d) for d in self.dimensions]
+
+
+def _count_combinations(dimensions: Sequence[Dimension]) -> int:
+    """Return the number of combinations of the active values, without listing them."""
+    # The number of combinations of the dimensions so far, by the conditions of later dimensions that they meet. A
+    # condition is a pair: the key of the dimension that has it, and the key of the dimension that it is about.
+    counts = Counter({frozenset[tuple[str, str]](): 1})
+    for place, dimension in enumerate(dimensions):
+        key, later = dimension.key, dimensions[place + 1 :]
+        needed = {(d.key, parent) for d in later for parent in d.when}
+        listed: list[Value] = []
+        for value in (value for d in later for value in d.when.get(key, ())):
+            listed += [] if is_among(value, listed) else [value]
+        met = [{(d.key, key) for d in later if is_among(value, d.when.get(key, ()))} for value in listed]
+        others = len(dimension.values) - len(listed)
+        before, counts = counts, Counter()
+        for conditions, count in before.items():
+            if all((key, parent) in conditions for parent in dimension.when):
+                counts[conditions & needed] += others * count
+                for each in met:
+                    counts[frozenset((conditions | each) & needed)] += count
+            else:
+                counts[conditions & needed] += count
+    return counts.total()
 
 
 def _combinations(dimensions: Sequence[Dimension]) -> Iterator[Point]:
@@ -182,7 +203,7 @@ def _branch(dimensions: Sequence[Dimension], values: dict[str, Value]) -> Iterat
         yield dict(values)
         return
     first, rest = dimensions[0], dimensions[1:]
-    if not all(key in values and values[key] in allowed for key, allowed in first.when.items()):
+    if not is_active(first, values):
         yield from _branch(rest, values)
         return
     for value in first.values:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import hpo
+from hpo.trials.curve_table import curves_table
+from hpo.trials.trial import Outcome, TaskLayout, Trial
 from hpo.workers.training.tasks import Payload
 from tests.hpo.cli.commands import printed, refused
 from tests.hpo.commands.searched import found, note, noted, outcome_of, refuses
@@ -246,6 +248,8 @@ def test_curves_are_a_table(study):
     assert list(curves.columns) == ["trial", "fold", "epoch", "score", "metric.trial"]
     assert curves[["trial", "epoch"]].to_numpy().tolist() == [[0, 1], [0, 2], [1, 1], [1, 2]]
     assert (study.folder / "curves.csv").read_text().startswith("trial,fold,epoch,score,metric.trial\n0,0,1,")
+    uneven = Trial(0, 0, {}, {0: Outcome(curve=[{"epoch": 1, "loss": 0.5}, {"epoch": 2}])})
+    assert curves_table([uneven], TaskLayout()).to_numpy().tolist() == [[0, 0, 1, 0.5], [0, 0, 2, None]]
 
 
 def test_its_files_are_removed_by_clean(study):

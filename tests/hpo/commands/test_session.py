@@ -7,6 +7,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hpo
@@ -158,7 +159,7 @@ def test_several_metrics_and_limits_are_reported_by_name_and_settings_of_trainin
         first, second = session.ask(), session.ask()
         assert first.metrics == ("accuracy", "latency", "memory")
         for result in [(1, 2), {"accuracy": 1, "latency": 1}]:
-            refuses("must have a number for accuracy, latency, memory", session.tell, first, result)
+            refuses("returned no 'memory'; it returned: accuracy, latency", session.tell, first, result)
         session.tell(first, {"accuracy": 1.0, "latency": 1.0, "memory": 9})
         session.tell(second, {"accuracy": 0.5, "latency": 1.0, "memory": 8})
         assert session.best.number == second.number
@@ -193,6 +194,8 @@ def test_a_failure_is_reported_by_its_exception_and_what_is_no_number_is_refused
             refuses("error: must be a text or an exception", session.tell, trial, error=other)
         for given in (("x",), ([1, 2],), (0.5, "x"), (0.5, [1])):
             refuses(r"trial 1: report\(\) takes ", trial.report, *given)
+        refuses("several values as 'a/b'", session.tell, trial, {"score": 1.0, "a/b": 1, "a": {"b": 2}})
+        assert [session.tell(session.ask(), value)["state"] for value in (np.float32("nan"), 10**101)] == ["failed"] * 2
         with opened(name="other") as other:
             refuses("trial 1: belongs to study 'lab', and this session is of study 'other'", other.tell, trial, 0.77)
             assert trial.number in [each.number for each in session.open_trials]
@@ -248,7 +251,7 @@ def test_a_search_by_commands(capsys, monkeypatch):
 def test_bad_results_are_refused_and_change_nothing(capsys, monkeypatch):
     asked(capsys)
     for given, text in (
-        (("0", "accuracy=1"), "trial 0: the result must have a number for loss, given {'accuracy': 1.0}"),
+        (("0", "accuracy=1"), "trial 0: the objective returned no 'loss'; it returned: accuracy; for a failed"),
         (("0", "loss=x"), "VALUE: must be a number, NAME=NUMBER or '-', given 'loss=x'"),
         (("0", "0.5", "--error", "broken"), "error: a failed trial has no result"),
         (("0", "--step", "3"), "--step: adds a point to trial 0's learning curve; give VALUE or NAME=NUMBER"),

@@ -51,6 +51,8 @@ def test_points_and_steps_divide_a_range_and_whole_numbers_cost_nothing():
     space = space_from_dict({"n": {"low": 1, "high": 10**9, "integer": True}})
     assert space.size == 10**9
     assert space.contains(space.draw(np.random.default_rng(0)))
+    many = space_from_dict({f"x{place}": [*range(10)] for place in range(310)} | {"y": {"low": 0.0, "high": 1.0}})
+    assert many.contains(many.draw(np.random.default_rng(0)))
 
 
 def test_conditions_size_enumeration_and_draws_agree():
@@ -59,6 +61,10 @@ def test_conditions_size_enumeration_and_draws_agree():
     assert space.size == len(points) == len({point_key(p) for p in points}) == 5
     assert all(space.contains(point) for point in points)
     assert not space.contains({"kind": "small", "width": 8})
+    many = {name: {"low": 1, "high": 1000, "integer": True, "when": {"kind": ["big"]}} for name in "abc"}
+    assert space_from_dict(CONDITIONAL | many).size == 1 + 4 * 1000**3
+    of_false = {"a": {"choices": [False, 0]}, "b": {"values": [1, 2], "when": {"a": [False]}}}
+    assert (space_from_dict(of_false).size, space_from_dict(of_false).contains({"a": 0})) == (3, True)
     assert {point_key(space.draw(rng)) for _ in range(200)} == {point_key(p) for p in points}
 
 
@@ -102,6 +108,10 @@ def test_first_points_are_completed_by_defaults_or_the_configurations_own_values
     ({"a": {"low": 1, "high": 1}}, "low must be below high"),
     ({"a": {"low": 0.5, "high": 3, "integer": True}}, "whole number"),
     ({"a": {"low": 1, "high": 3, "log": 1}}, r"a\.log: must be true or false, given 1"),
+    ({"a": {"low": 0.5, "high": 1, "integer": "no"}}, r"a\.integer: must be true or false, given 'no'"),
+    ({"a": {"low": 0, "high": 10**400}}, r"a\.high: whole numbers must be"),
+    ({"a": {"low": 0.0, "high": 1.0}, "first": [{"a": 10**400}]}, "is not in its range"),
+    ({"a": {"low": 0, "high": 1e308, "step": 1e-300}}, "at most 100,000 steps"),
     ({"a": {"low": -1e308, "high": 1e308}}, r"must be below 1\.8e308"),
     ({"a": {"low": 1, "high": 2, "points": 1}}, "points: .* at least 2 and at most 100,000"),
     ({"a": {"low": 1, "high": 3, "integer": True, "points": 9}}, "must be lower, given 9; .* 3 different values"),
@@ -144,6 +154,7 @@ def holds(text, point):
     ("training.optimizer in ['adam', 'adamw'] or training.lr > 0.01", {"optimizer": "sgd", "lr": 0.1}, True),
     ("not (training.optimizer == 'sgd' and training.lr < 0.01)", {"optimizer": "sgd", "lr": 0.001}, False),
     ("model.d_model * model.num_layers <= 128", {"d_model": 64}, True), ("-training.lr // 1 == -1", {"lr": 0.5}, True),
+    ("training.optimizer != None", {"optimizer": "sgd"}, True),
     # About a dimension that does not exist.
     ("model.d_model % model.num_heads == 0", {"d_model": 64}, True),
 ])  # fmt: skip

@@ -100,6 +100,7 @@ def test_it_waits_for_what_may_come_first_and_for_nothing_else():
     clock.end(a, 4.0)
     assert clock.advance() == Event(4.0, a, 4.0, True)
     assert (clock.now, clock.num_running, clock.advance()) == (4.0, 0, None)
+    assert clock.latest(a) == 0.0, "it has ended; after a raised budget, a training may run that has not begun here"
 
 
 def test_a_strategy_that_proposes_nothing_is_asked_again_when_more_is_known():

@@ -78,3 +78,5 @@ def test_rounds_of_any_size_give_the_same_order():
 def test_the_size_is_said_and_bounded():
     assert "6 points" in grid().announcement
     refuses(SpaceError, r"at most 5 points, given 6.*max_points", grid, max_points=5)
+    tree = {"a": [*range(1001)], "b": [*range(1000)], "require": "a < b"}
+    refuses(SpaceError, r"space\.require: .* at most 1,000,000 combinations", grid, tree)

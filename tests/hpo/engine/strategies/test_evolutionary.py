@@ -10,6 +10,7 @@ from hpo.testing.strategies import play
 from hpo.trials.goal import Goal
 from hpo.trials.history import History
 from hpo.trials.space.reader import space_from_dict
+from hpo.trials.trial import Trial
 from tests.hpo.engine.made import ended, history_of
 from tests.studies import refuses, shipped
 
@@ -92,6 +93,13 @@ def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_
     history = history_of(points, values, Goal({"loss": "minimize", "size": "minimize"}))
     crowded, middle, end = {"a": 2, "b": 1}, {"a": 11, "b": 1}, {"a": 19, "b": 1}
     assert Preselection(space).most_promising(history, [], [crowded, end, middle], 3) == [middle, end, crowded]
+
+
+def test_a_stopped_trial_is_no_parent_though_it_has_a_score():
+    points, goal = [{"a": number, "b": "x", "c": 0.1} for number in (1, 2, 3)], Goal(dict.fromkeys("xy", "minimize"))
+    known = history_of(points[:2], [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": 1.0}], goal)
+    stopped = Trial(2, 2, points[2], state="stopped", score=0.0)
+    assert make(population=3, surviving=0.67).propose(known.extended([stopped]), [])
 
 
 @pytest.mark.parametrize("name", ["evolutionary", "shifting_window"])

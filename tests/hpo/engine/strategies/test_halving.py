@@ -135,6 +135,9 @@ def test_who_was_continued_stays_so_where_places_begin_to_differ():
     further = ended(3, {"x": 0.1}, 0.1 / 18, amount=18, continues=2, trained=6)
     others = curves(6, (0.05, 2, 6), (0.4, 2, 6), (0.5, 2, 6), first=4)
     assert proposed(strategy, History([*known, further, *others])) == (0.05, 18, 4, 6)
+    # Without a common place, the first rung has no losses to compare with those of the second.
+    odd, strategy = curves(6, (0.4, 7, 7), first=4), asha(min_amount=6, max_amount=54, rungs="progressive")
+    assert proposed(strategy, History([*known, further, *odd]))[1:] == (6, None, 0)
 
 
 LIMITED = Goal(LOSS.metrics, (Limit("size", 0.6),))

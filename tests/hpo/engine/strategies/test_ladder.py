@@ -110,5 +110,6 @@ def test_costs_must_grow(costs):
     refuses(ConfigError, r"strategy\.costs", ladder, costs, scales=[1, 2])
 
 
-def test_a_space_without_scales_is_refused():
+def test_a_space_without_scales_and_a_bad_setting_of_the_first_strategy_are_refused():
+    refuses(ConfigError, r"strategy\.first\.round_size", ladder, first=STRATEGIES["random"] | {"round_size": 0})
     refuses(ConfigError, r"study\.scales", make_strategy, STRATEGIES["ladder"], space_from_dict(TREE), 0)
