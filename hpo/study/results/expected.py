@@ -172,6 +172,8 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
+    # The winner may be far worse than the best, for example if it is the cheapest within one standard error.
+    rows = np.union1d(rows, [row for row, trial in enumerate(equal) if trial.number == run.winner.number])
     near, values = [equal[row] for row in rows], values[rows]
     if values.shape[1] == 1:
         examples = run.parts["validation"]["size"] if "validation" in run.parts else 0
