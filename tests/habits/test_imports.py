@@ -67,7 +67,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
-    (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a number, given 'good'"),
+    (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a finite number up to 1e\+100, given 'good'"),
     (["short.csv"], {"drop": 0.1}, r"space and has its table's largest amount of training; import other trials"),
     (["old", "losses"], {}, r"losses/trials.csv has the metrics loss: minimize, but this study has score"),
 ])  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -12,6 +13,7 @@ from hpo.config.goals import SCALE
 from hpo.errors import ConfigError, StudyError
 from hpo.files import write_atomically
 from hpo.study.files.folder import RUNS, short_path
+from hpo.trials import reported_values
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.dimensions import Value, allows, canonical, from_stored
 from hpo.trials.space.first_points import given_values, range_text
@@ -113,7 +115,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         fill: values for keys that trials lack, by nested or dotted key.
 
     Raises:
-        ConfigError: a table does not exist, is given twice, or has other metrics or a score that is no number.
+        ConfigError: a table does not exist, is given twice, has other metrics, or has an invalid score or amount.
         ConfigError: no trial can be used.
         ConfigError: `fill` has a value outside of the space, the key of the scale, or a key that every trial has.
         DocumentError: config.yaml or import.json in a table's folder cannot be read.
@@ -197,7 +199,7 @@ def _read_table(
         numbered += [(f"{before}:{line}", row) for line, row in scaled if row.get(SCALE)]
     finished = [(where, row) for where, row in numbered if row["state"] in ("complete", "failed")]
     # Only trials with the largest amount can be compared with full trainings.
-    longest = max((int(row["amount"]) for _, row in numbered if row.get("amount")), default=None)
+    longest = max((_amount(where, row) for where, row in numbered if row.get("amount")), default=None)
     trials: list[Trial] = []
     lacking: set[str] = set()
     outside = shorter = filled = 0
@@ -208,7 +210,8 @@ def _read_table(
         lacking |= missing
         if point is None:
             outside += 1
-        elif longest is not None and row.get("amount") != str(longest):
+        # The table imports.csv has no amounts, because each of its trials had its own table's largest amount.
+        elif longest is not None and row.get("amount", str(longest)) != str(longest):
             shorter += 1
         else:
             filled += bool(missing)
@@ -322,13 +325,28 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
     trial = Trial(0, BEFORE, point)
     if row["state"] == "failed":
         return replace(trial, state="failed")
-    values: dict[str, float] = {}
-    for name, column in columns.items():
-        try:
-            values[name] = float(row[column])
-        except ValueError as error:
-            raise ConfigError(f"study.imports: {where}: {column} must be a number, given {row[column]!r}") from error
+    values = {name: _number(row[column], f"{where}: {column}") for name, column in columns.items()}
     return finished(trial, {0: Outcome(values)}, goal)
+
+
+def _number(text: str, where: str) -> float:
+    with suppress(ValueError):
+        if (value := reported_values.number(float(text))) is not None:
+            return value
+    raise ConfigError(
+        f"study.imports: {where} must be a finite number up to {reported_values.LARGEST:g}, given {text!r}; correct "
+        f"it, or give the row the state 'failed'"
+    )
+
+
+def _amount(where: str, row: Row) -> int:
+    try:
+        return int(row["amount"])
+    except ValueError as error:
+        raise ConfigError(
+            f"study.imports: {where}: amount must be a whole number, given {row['amount']!r}; correct it, or rename "
+            f"this column to 'space.amount' if it is a hyperparameter"
+        ) from error
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
