@@ -169,6 +169,7 @@ def write_import(path: Path, imported: Imported) -> None:
         "failed": imported.num_failed,
         "unfinished_left_out": imported.num_unfinished,
         "pruned_left_out": imported.num_pruned,
+        "keys": list(imported.keys),
         "keys_left_out": list(imported.left_out),
         **({"constraints_left_out": list(imported.constraints)} if imported.constraints else {}),
     }

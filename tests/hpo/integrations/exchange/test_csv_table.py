@@ -34,8 +34,11 @@ def learned(space, metric="score", direction="maximize"):
 
 def test_our_own_table_comes_back(capsys):
     space = {"lr": [0.1, 0.2], "act": ["relu", "gelu", "tanh"]}
-    found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=6, name="own")
-    assert "6 trials, 2 failed" in prints(capsys, "import", "back", "--csv", "runs/own/trials.csv")
+    found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=6, name="own", metric="loss")
+    out = prints(capsys, "import", "back", "--csv", "runs/own/trials.csv")
+    assert ("6 trials, 2 failed" in out, "metric: loss (maximize)" in out) == (True, True)
+    renamed = ["--csv", "runs/back/trials.csv", "--rename", "score=error"]
+    assert "metric: error (maximize)" in prints(capsys, "import", "errors", *renamed)
     ours, back = rows(Path("runs/own/trials.csv")), rows(Path("runs/back/trials.csv"))
     for key in ("state", "score", "lr", "act"):
         assert [row[key] for row in back] == [row[key] for row in ours]
