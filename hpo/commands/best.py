@@ -59,7 +59,8 @@ def best_of(study: PreparedStudy, run: StudyRun) -> Best:
     winner, fresh = winner_of(study, run), run.fresh_winner
     scored = fresh or winner
     assert scored.score is not None
-    point, config = copy_plain(winner.point), study.config.trial_config(winner.point)
+    as_trained = study.as_of(run.notes.allowed_changes, winner).config
+    point, config = copy_plain(winner.point), as_trained.trial_config(winner.point)
     if pickled := study.objective.pickled:
         function = pickled.load()
         point, config = as_given(function, point), as_given(function, config)

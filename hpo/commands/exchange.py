@@ -239,7 +239,8 @@ def import_trials(
         ray: the folder of a Ray Tune experiment, with its JSON files.
         csv: a table with a header and one row per trial.
         study: with --optuna: the study's name, if the storage has several studies.
-        metric: with --ray: the name of the result; with --csv: the column of the score (default: score).
+        metric: with --ray: the name of the result; with --csv: the column of the score (default: score; its
+            metric and direction are known for a study's trials.csv).
         direction: with --ray, --csv: maximize or minimize; optional for known names, such as val_loss.
         keys: with --csv: the columns of hyperparameters (default: all other columns).
         rename: new names of hyperparameters and metrics.
@@ -277,9 +278,15 @@ def import_trials(
         imported = read_optuna(place, study)
     elif source == "csv":
         from hpo.integrations.exchange.csv_table import read_csv
+        from hpo.study.files.imports import metrics_of_table
 
-        metric = metric or "score"
-        imported = read_csv(Path(place).expanduser(), metric, keys, direction)
+        table = Path(place).expanduser()
+        # In the table of a study or an import, the column `score` has the leading metric.
+        theirs = {} if metric or direction or table.name != "trials.csv" else metrics_of_table(table)
+        leading, direction = next(iter(theirs.items()), ("score", direction))
+        imported = read_csv(table, metric or "score", keys, direction)
+        if theirs and "score" not in (rename or {}):
+            imported = renamed(imported, {"score": leading})
     elif metric:
         from hpo.integrations.exchange.ray_folder import read_ray
 

@@ -190,7 +190,8 @@ def _read_curves(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
         raise ValueError(f"data.curves: there is no file {path}; give a file of JSON lines")
     try:
-        texts = _content(path).decode().splitlines()
+        # Split the bytes, because `str.splitlines` also splits at characters that JSON allows in a text.
+        texts = [line.decode() for line in _content(path).splitlines()]
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise ValueError(f"data.curves: {path} is not JSON lines in UTF-8: {error}; correct the file") from error
     lines = []

@@ -130,7 +130,7 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
         larger["minutes"] = 2 * budget.minutes
     if ended_by == "stop_without_gain" and budget.stop_without_gain is not None:
         larger["stop_without_gain"] = 2 * budget.stop_without_gain
-    words = [f"study.{key}={value:g}" for key, value in larger.items()]
+    words = [f"study.{key}={value:.15g}" for key, value in larger.items()]
     return " ".join([f"hpo resume {name}", *words, *(["study.target=null"] if ended_by == "target" else [])])
 
 

@@ -42,7 +42,8 @@ def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluatio
     were moved or copied into this folder.
     """
     neighbours = {path.parent for name in (TEST_LOG, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
-    studies = [folder, *(StudyFolder(path) for path in sorted(neighbours - {folder.path}))]
+    # Another program's folder may have a file test.json, too.
+    studies = [folder, *(each for each in map(StudyFolder, sorted(neighbours - {folder.path})) if each.exists)]
     lines = _merge(evaluations(_shared_log(folder)), *(log for study in studies for log in _own_logs(study)))
     return [line for line in lines if line["fingerprint"] == fingerprint]
 

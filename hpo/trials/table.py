@@ -24,7 +24,7 @@ Row = Mapping[str, str]
 
 # The columns whose values differ between two runs of the same study.
 TIMES = ("seconds", "started", "ended")
-_FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
+FOLD = re.compile(r"fold_\d+(_repeat_\d+)?")
 _OTHERS = frozenset(
     {
         *("number", "round", "learned", "cost", "state", "score", "amount", "reached", "retry_of", "num_parameters"),
@@ -153,12 +153,12 @@ def own_columns(keys: Iterable[str]) -> list[str]:
 
 def column_of(key: str, others: Collection[str] = ()) -> str:
     """Return a hyperparameter's column name: its key, with the prefix `space.` if another column may have this name."""
-    return f"space.{key}" if key in _OTHERS or key in others or _FOLD.fullmatch(key) else key
+    return f"space.{key}" if key in _OTHERS or key in others or FOLD.fullmatch(key) else key
 
 
 def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> str:
     """Return the column name of a metric or a note: its name, with `prefix` if another column may have this name."""
-    is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or _FOLD.fullmatch(name)
+    is_taken = name in taken or name in _OTHERS or name in _OF_SEVERAL or FOLD.fullmatch(name)
     return f"{prefix}.{name}" if is_taken else name
 
 
@@ -170,7 +170,7 @@ def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
     """
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
-    return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or _FOLD.fullmatch(name)}
+    return {name for name in row if name in _OTHERS | _OF_SEVERAL | own | of_goal or FOLD.fullmatch(name)}
 
 
 def _number(text: str) -> float | None:

@@ -36,7 +36,7 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
     said = "4 of 5 finished trials of runs/old/trials.csv are used as repeats of 2 points, 1 not in this space"
     assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
     report = json.loads((study.folder / "report.json").read_text())
-    counts = {"finished": 5, "used": 4, "outside": 1, "shorter": 0, "filled": 0}
+    counts = {"finished": 5, "used": 4, "outside": 1, "shorter": 0, "filled": 0, "ignored": []}
     assert report["imports"] == [{"source": "runs/old/trials.csv", **counts}]
     assert said in (study.folder / "report.md").read_text()
 
@@ -45,6 +45,13 @@ def two_sweeps():
     imported("lr,score", "0.1,0.9", "0.2,0.5", "7,0.9", name="sweeps")
     imported("lr,drop,score", "0.1,0.1,0.7", "0.1,0.2,0.6", "0.2,,0.5")
     return {"lr": [0.1, 0.2], "drop": [0.1, 0.2]}
+
+
+def test_hyperparameters_that_vary_but_are_not_searched_are_named(capsys):
+    imported("lr,opt,batch,score", "0.1,sgd,8,0.95", "0.2,adam,8,0.5")
+    learning()
+    said = "trials.csv are used, ignoring opt, which vary there but are not searched here; strategy=tpe learns"
+    assert said in capsys.readouterr().out
 
 
 def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys):
@@ -63,11 +70,11 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
 
 
 @pytest.mark.parametrize(("names", "fill", "says"), [
-    (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*study.imports_fill=\{drop: VALUE\}"),
+    (["sweeps"], {}, r"sweeps/trials.csv has no column 'drop'; .*--rename OLD=drop`; .*imports_fill=\{drop: VALUE\}"),
     (["sweeps"], {"drop": 0.7}, r"imports_fill.drop: must be in its range \(0.1, 0.2\), given 0.7"),
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
-    (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a number, given 'good'"),
+    (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a finite number up to 1e\+100, given 'good'"),
     (["short.csv"], {"drop": 0.1}, r"space and has its table's largest amount of training; import other trials"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):

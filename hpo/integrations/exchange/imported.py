@@ -1,7 +1,6 @@
 """Trials of other libraries, and the folder that stores them for later studies."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from hpo.config.directions import known_direction
 from hpo.errors import ConfigError, StudyError, nearest
 from hpo.files import write_atomically
 from hpo.study.files.folder import IMPORT, RUNS
+from hpo.trials import reported_values
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.space import Point
 from hpo.trials.table import trials_table, twice, write_trials
@@ -71,7 +71,7 @@ def attempt(
     error: str | None,
     measured: Mapping[str, float] = MappingProxyType({}),
 ) -> Trial:
-    """Build a trial from another library. The trial counts as failed if `error` is given, or if a score is not finite.
+    """Build a trial from another library. The trial counts as failed if `error` is given or a score is not valid.
 
     Args:
         number: the number of the trial.
@@ -84,8 +84,8 @@ def attempt(
     """
     if error is None:
         for metric, score in zip(metrics, scores, strict=True):
-            if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):
-                error = f"'{metric}' must be a finite number, given {score!r}"
+            if isinstance(score, bool) or reported_values.number(score) is None:
+                error = f"'{metric}' must be a finite number up to {reported_values.LARGEST:g}, given {score!r}"
                 break
     scored = {} if error else {metric: float(score) for metric, score in zip(metrics, scores, strict=True)}
     values = {} if error else {**measured, **scored}
@@ -169,6 +169,7 @@ def write_import(path: Path, imported: Imported) -> None:
         "failed": imported.num_failed,
         "unfinished_left_out": imported.num_unfinished,
         "pruned_left_out": imported.num_pruned,
+        "keys": list(imported.keys),
         "keys_left_out": list(imported.left_out),
         **({"constraints_left_out": list(imported.constraints)} if imported.constraints else {}),
     }

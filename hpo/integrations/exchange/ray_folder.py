@@ -94,7 +94,7 @@ def _last_result(path: Path, metric: str) -> dict[str, Any]:
     file = path / "result.json"
     # A killed driver may leave half a character.
     text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     last: dict[str, Any] = {}
     while lines and metric not in last:
         try:

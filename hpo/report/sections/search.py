@@ -86,6 +86,7 @@ class Imported(TypedDict):
     outside: Annotated[Count, Field(description="skipped: outside of this space")]
     shorter: Annotated[Count, Field(description="skipped: less training than others in the table")]
     filled: Annotated[Count, Field(description="imported trials that got a value from study.imports_fill")]
+    ignored: Annotated[list[str], Field(description="hyperparameters that vary there but are not searched here")]
 
 
 class SearchPart(SpacePart, ActionsPart):

@@ -70,7 +70,8 @@ class Basis:
             known = {path: file for path, file in known.items() if path in old_names.values()}
             parts, others = before.get("parts", {}), now.data.get("parts", {})
             pairs = {part: (parts.get(part), others.get(part)) for part in {**parts, **others}}
-        pairs |= {path: (file, current.get(path)) for path, file in known.items()}
+            current = {path: file for path, file in current.items() if path in known}
+        pairs |= {path: (known.get(path), current.get(path)) for path in {**known, **current}}
         return {
             name: f"{name} was {_part_text(old)} and is now {_part_text(new)}"
             for name, (old, new) in pairs.items()

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ def describe_environment(secrets: Secrets | None = None) -> dict[str, Any]:
         "packages": {name: version for name in _PACKAGES if (version := version_of(name))},
         "commit": (git("rev-parse", "HEAD") or "").strip() or None,
         "is_dirty": bool(git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")),
-        "command": " ".join(
+        "command": shlex.join(
             ["hpo", *(hide_secrets(hide_in_argument(argument), secrets or {}) for argument in sys.argv[1:])]
         ),
     }

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -9,14 +10,16 @@ from typing import Any
 
 from hpo.config.documents import read_json, read_yaml
 from hpo.config.goals import SCALE
-from hpo.errors import ConfigError, StudyError
+from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.files import write_atomically
-from hpo.study.files.folder import RUNS, short_path
+from hpo.study.files.folder import IMPORT, RUNS, StudyFolder, short_path
+from hpo.trials import reported_values
 from hpo.trials.goal import Goal, finished
 from hpo.trials.space.dimensions import Value, allows, canonical, from_stored
 from hpo.trials.space.first_points import given_values, range_text
+from hpo.trials.space.reader import leaves, parted
 from hpo.trials.space.space import Point, Space
-from hpo.trials.table import Row, csv_text, metric_column, own_columns, point_of, read_rows, says_nothing
+from hpo.trials.table import Row, column_of, csv_text, metric_column, own_columns, point_of, read_rows, says_nothing
 from hpo.trials.trial import Outcome, Trial
 
 # The round of imported trials; a study's own first round is 0.
@@ -38,6 +41,8 @@ class ImportedTable:
         outside: the number of finished trials that are not in the study's space.
         shorter: the number of finished trials that are in the space, but do not have the table's largest amount.
         filled: the number of used trials that got a value from `study.imports_fill`.
+        ignored: the hyperparameters that vary among the finished trials, and that the study does not search. Only
+            config.yaml or import.json in the table's folder says which columns are hyperparameters.
         has_metrics: whether config.yaml or import.json in the table's folder names the metrics.
     """
 
@@ -46,6 +51,7 @@ class ImportedTable:
     outside: int
     shorter: int
     filled: int
+    ignored: Sequence[str]
     has_metrics: bool
 
     @property
@@ -55,7 +61,8 @@ class ImportedTable:
 
     def counts(self) -> dict[str, Any]:
         """Return a dict for JSON with the table's path and counts of its trials, such as `finished` and `used`."""
-        return {name: getattr(self, name) for name in ("source", "finished", "used", "outside", "shorter", "filled")}
+        names = ("source", "finished", "used", "outside", "shorter", "filled", "ignored")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,8 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
         "completed by study.imports_fill": counts["filled"],
     }
     others = "".join(f", {number} {remark}" for remark, number in remarks.items() if number)
+    if names := ", ".join(counts["ignored"]):
+        others += f", ignoring {names}, which vary there but are not searched here"
     return f"{counts['used']} of {counts['finished']} finished trials of {counts['source']} are used{repeats}{others}"
 
 
@@ -113,7 +122,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
         fill: values for keys that trials lack, by nested or dotted key.
 
     Raises:
-        ConfigError: a table does not exist, is given twice, or has other metrics or a score that is no number.
+        ConfigError: a table does not exist, is given twice, has other metrics, or has an invalid score or amount.
         ConfigError: no trial can be used.
         ConfigError: `fill` has a value outside of the space, the key of the scale, or a key that every trial has.
         DocumentError: config.yaml or import.json in a table's folder cannot be read.
@@ -197,7 +206,7 @@ def _read_table(
         numbered += [(f"{before}:{line}", row) for line, row in scaled if row.get(SCALE)]
     finished = [(where, row) for where, row in numbered if row["state"] in ("complete", "failed")]
     # Only trials with the largest amount can be compared with full trainings.
-    longest = max((int(row["amount"]) for _, row in numbered if row.get("amount")), default=None)
+    longest = max((_amount(where, row) for where, row in numbered if row.get("amount")), default=None)
     trials: list[Trial] = []
     lacking: set[str] = set()
     outside = shorter = filled = 0
@@ -208,14 +217,26 @@ def _read_table(
         lacking |= missing
         if point is None:
             outside += 1
-        elif longest is not None and row.get("amount") != str(longest):
+        # The table imports.csv has no amounts, because each of its trials had its own table's largest amount.
+        elif longest is not None and row.get("amount", str(longest)) != str(longest):
             shorter += 1
         else:
             filled += bool(missing)
             trials.append(_trial(point, row, where, goal, columns))
-    metrics = _metrics_of(path)
+    metrics = metrics_of_table(path)
     source, has_metrics = str(short_path(path)), bool(metrics) and not _are_unnamed(metrics)
-    return ImportedTable(source, len(finished), outside, shorter, filled, has_metrics), trials, lacking
+    ignored = _ignored(path, [row for _, row in finished], space)
+    return ImportedTable(source, len(finished), outside, shorter, filled, ignored, has_metrics), trials, lacking
+
+
+def _ignored(path: Path, finished: Sequence[Row], space: Space) -> list[str]:
+    """Return the known hyperparameters that vary among the finished trials, but are not in the space."""
+    import_path = path.with_name(IMPORT)
+    known = read_json(import_path, "study.imports").get("keys", []) if import_path.exists() else []
+    with suppress(HpoError):
+        known = [".".join(keys) for keys, _ in leaves(parted(StudyFolder(path.parent).config().space)[0])]
+    others = [key for key in known if key not in space.keys]
+    return [key for key in others if len({row.get(column_of(key), row.get(key)) for row in finished}) > 1]
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
@@ -224,8 +245,9 @@ def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[st
     for key in own_columns(required):
         if key not in row and key not in fill:
             raise StudyError(
-                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if all its trials had "
-                f"the same value, give this value: 'study.imports_fill={{{key}: VALUE}}'"
+                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if one of them is "
+                f"'{key}', import the table again: `hpo import NEW --csv {path} --rename OLD={key}`; if all its trials "
+                f"had the same value, give this value: 'study.imports_fill={{{key}: VALUE}}'"
             )
 
 
@@ -261,7 +283,7 @@ def write_imports(path: Path, trials: Sequence[Trial], keys: Sequence[str], goal
 
 
 def _refuse_other_metrics(path: Path, goal: Goal) -> None:
-    theirs, ours = _metrics_of(path), dict(goal.metrics)
+    theirs, ours = metrics_of_table(path), dict(goal.metrics)
     is_same = theirs == ours or (_are_unnamed(theirs) and list(theirs.values()) == list(ours.values()))
     if theirs and not is_same:
         advice = "; if these are other names of the same metrics, import again with `hpo import ... --rename OLD=NEW`"
@@ -272,7 +294,7 @@ def _refuse_other_metrics(path: Path, goal: Goal) -> None:
         )
 
 
-def _metrics_of(path: Path) -> Mapping[str, Any]:
+def metrics_of_table(path: Path) -> Mapping[str, Any]:
     """Return the direction of each metric, by name, from a file in the table's folder; {} if the file is missing."""
     origin = _origin(path)
     return origin.get("metrics") or ({origin["metric"]: origin.get("direction")} if "metric" in origin else {})
@@ -289,7 +311,7 @@ def _metrics_text(metrics: Mapping[str, Any]) -> str:
 
 def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
     """Return the column of each metric and of each value with a limit; StudyError if the table lacks a column."""
-    theirs = _metrics_of(path)
+    theirs = metrics_of_table(path)
     # The column `score` has the table's leading metric, which need not be the leading metric of this study.
     leading = goal.metric if not theirs or _are_unnamed(theirs) else next(iter(theirs))
     columns = {leading: "score"}
@@ -322,13 +344,28 @@ def _trial(point: Point, row: Mapping[str, str], where: str, goal: Goal, columns
     trial = Trial(0, BEFORE, point)
     if row["state"] == "failed":
         return replace(trial, state="failed")
-    values: dict[str, float] = {}
-    for name, column in columns.items():
-        try:
-            values[name] = float(row[column])
-        except ValueError as error:
-            raise ConfigError(f"study.imports: {where}: {column} must be a number, given {row[column]!r}") from error
+    values = {name: _number(row[column], f"{where}: {column}") for name, column in columns.items()}
     return finished(trial, {0: Outcome(values)}, goal)
+
+
+def _number(text: str, where: str) -> float:
+    with suppress(ValueError):
+        if (value := reported_values.number(float(text))) is not None:
+            return value
+    raise ConfigError(
+        f"study.imports: {where} must be a finite number up to {reported_values.LARGEST:g}, given {text!r}; correct "
+        f"it, or give the row the state 'failed'"
+    )
+
+
+def _amount(where: str, row: Row) -> int:
+    try:
+        return int(row["amount"])
+    except ValueError as error:
+        raise ConfigError(
+            f"study.imports: {where}: amount must be a whole number, given {row['amount']!r}; correct it, or rename "
+            f"this column to 'space.amount' if it is a hyperparameter"
+        ) from error
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:

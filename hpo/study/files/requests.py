@@ -99,7 +99,7 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
 def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> StudyError:
     """Return the error for a request after the end of the search; the message names the command to use instead."""
     name, holder = folder.reference, folder.holder()
-    values = " ".join(f"study.{key}={value:g}" for key, value in given.items()) if do == "raise" else ""
+    values = " ".join(f"study.{key}={value:.15g}" for key, value in given.items()) if do == "raise" else ""
     advice = {
         "add": "give the command again; the point is tried when the search continues",
         "retry": "give the command again; the trials are retried when the search continues",

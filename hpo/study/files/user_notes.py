@@ -66,7 +66,8 @@ def read_notes(folder: StudyFolder) -> list[UserNote]:
     """Return the notes of a study, the earliest first; skip invalid lines."""
     path = folder.path / _NAME
     notes = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+    # Do not use `splitlines`, which also splits at characters that JSON allows in a text.
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else ():
         with suppress(ValidationError):
             notes.append(UserNote.model_validate_json(line))
     return notes

@@ -194,7 +194,8 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
         return ()
     name, metrics = study.config.strategy["name"], ", ".join(study.goal.names)
     # A strategy with amounts compares trials at the same step of their curves, and imported trials have no curve.
-    learns = study.strategy.learns != "never" and study.full_amount is None
+    # Only a ladder starts from fully trained trials of its smaller scales.
+    learns = name == "ladder" or (study.strategy.learns != "never" and study.full_amount is None)
     use = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
     unnamed = [table.source for table in imports.tables if not table.has_metrics]
     scores = "these trials" if len(imports.tables) == 1 else f"the trials of {' and '.join(unnamed)}"

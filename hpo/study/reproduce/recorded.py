@@ -27,7 +27,7 @@ from hpo.study.upgrade import FORMAT, upgraded
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
 from hpo.trials.reported_values import number
-from hpo.trials.table import Row, csv_text, metric_columns, own_columns, read_rows
+from hpo.trials.table import Row, column_of, csv_text, metric_columns, own_columns, read_rows
 from hpo.trials.trial import Outcome, Trial
 
 # Scores can be bit-identical only if these parts of the environment are the same.
@@ -186,7 +186,7 @@ def read_recorded(files: StudyFiles, elsewhere: Mapping[str, str] | None = None)
     missing = [] if report else [f"{folder}/report.json: is missing, so changed files cannot be detected"]
     # Other libraries justify a tolerance, because they round differently. Other code does not.
     is_same_machine = not data and not any(change.startswith(_DECISIVE) for change in code)
-    has_other_code = any(change.startswith(("code", "the code")) for change in code)
+    has_other_code = any(change.startswith(("code", "the function")) for change in code)
     now = replace(
         files,
         changes=[*missing, *data, *code, *files.changes],
@@ -349,7 +349,7 @@ def _unpack(report: dict[str, Any], winner: dict[str, Any], folder: StudyFolder)
     folder.write_json(folder.environment_path, environment | {"format": FORMAT})
     # Drop the hashes, because the folder does not have these files.
     folder.write_json(folder.path / "report.json", report | {"files": {}})
-    point = {dimension["key"]: winner["point"].get(dimension["key"]) for dimension in report["space"]}
+    point = {column_of(dimension["key"]): winner["point"].get(dimension["key"]) for dimension in report["space"]}
     row = {"number": winner["number"], "state": "complete", "score": winner["score"], **point, **winner["values"]}
     row |= {} if winner["amount"] is None else {"amount": winner["amount"]}
     row |= {f"metric.{name}": score["mean"] for name, score in winner.get("scores", {}).items()}

@@ -17,7 +17,7 @@ from hpo.trials.record.user_actions import AddedPoint, RecordedAction
 from hpo.trials.space.first_points import read_point
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.space.space import Point, Space
-from hpo.trials.table import TIMES, Row, deciding_columns, metric_columns, read_rows
+from hpo.trials.table import FOLD, TIMES, Row, deciding_columns, metric_columns, read_rows
 
 # The columns, in addition to scores, that change when a trial is trained further.
 _AMOUNT_COLUMNS = ("amount", "cost")
@@ -141,7 +141,7 @@ def _differing_columns(
     ignored = {*TIMES, *(("cost", "learned") if tolerance else ()), *(() if goal.is_single else _DERIVED)}
     has_other_amount = is_further and old.get("amount") != new.get("amount")
     columns = {**old, **new}
-    scores = {key for key in columns if key.startswith("fold_")} | {*metric_columns(columns, goal).values()}
+    scores = {key for key in columns if FOLD.fullmatch(key)} | {*metric_columns(columns, goal).values()}
     return sorted(
         key
         for key in deciding_columns(columns, keys, goal)

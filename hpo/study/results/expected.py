@@ -155,7 +155,9 @@ def expected_of(run: StudyRun) -> Expected | None:
         return None
     trials, candidates = group
     row = next(row for row, trial in enumerate(trials) if trial.number == winner.number)
-    worths = candidates.worth(row, _chooser(trials, run.config.study, goal))
+    searched = {trial.number: trial for trial in run.history}
+    costs = [compared_cost(searched[trial.number]) for trial in trials]
+    worths = candidates.worth(row, _chooser(trials, np.array(costs), run.config.study, goal))
     num_candidates = len(trials) if run.fresh else len(equal)
     return Expected(dict(zip(goal.names, worths, strict=False)), num_candidates, of_all, run, search)
 
@@ -172,6 +174,9 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
     rows = near_best(values.mean(axis=1), keep_limits, len(run.goal.metrics))
+    assert run.winner is not None
+    # The winner may be far worse than the best, for example if it is the cheapest within one standard error.
+    rows = np.union1d(rows, [row for row, trial in enumerate(equal) if trial.number == run.winner.number])
     near, values = [equal[row] for row in rows], values[rows]
     if values.shape[1] == 1:
         examples = run.parts["validation"]["size"] if "validation" in run.parts else 0
@@ -268,11 +273,13 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
     return Noise(shares * (1 - shares) / examples, np.full(len(losses), math.inf), np.zeros(1))
 
 
-def _chooser(trials: Sequence[Trial], section: StudySection, goal: Goal) -> Choose:
-    """Return a function that chooses the winner of `trials` from their mean values, as `choose_best` does."""
+def _chooser(trials: Sequence[Trial], costs: Array, section: StudySection, goal: Goal) -> Choose:
+    """Return a function that chooses the winner of `trials` from their mean values, as `choose_best` does.
+
+    `costs` are the costs in the search, also of finalists.
+    """
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]
-    costs = np.array([*map(compared_cost, trials)])
 
     def choose(means: Array) -> int | None:
         excess = np.zeros(len(means))

@@ -271,7 +271,7 @@ def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLay
         retry_of = int(row["retry_of"]) if row.get("retry_of") else None
         point = point_of(row, space) or {}
         trial = Trial(int(row["number"]), int(row.get("round") or 0), point, amount=amount, retry_of=retry_of)
-        is_over = row["state"] != "running" and outcomes
+        is_over = row["state"] == "stopped" or (row["state"] != "running" and outcomes)
         yield (
             finished(trial, outcomes, goal, row["state"] == "stopped") if is_over else replace(trial, outcomes=outcomes)
         )

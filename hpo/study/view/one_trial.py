@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpo.machine import Host
+from hpo.study.basis.changes import config_as_of
 from hpo.study.files.status import RunningTask
 from hpo.study.results.run import StudyRun
 from hpo.study.study import is_outside
@@ -163,7 +164,7 @@ def read_trial(reader: StudyReader, number: int) -> TrialDetails:
         excess=trial.excess if is_complete and run.goal.limits else None,
         point=view.point,
         default=view.default,
-        config=run.config.trial_config(trial.point),
+        config=config_as_of(run.config, run.notes.allowed_changes, number).trial_config(trial.point),
         amount=trial.amount,
         reached=trial.reached,
         continues=trial.continues,

@@ -191,6 +191,7 @@ class MirrorReader(StudyReader):
         path = self.folder.path / name
         if digest is None:
             path.unlink(missing_ok=True)
+            self._have.pop(name, None)
         elif self._have.get(name) != digest:
             if not self._store.get(digest, path):
                 raise StudyError(f"study: {name} at {self.reference} is damaged; copy the study to this URL again")

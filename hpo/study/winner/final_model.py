@@ -11,7 +11,7 @@ from hpo.errors import StudyError
 from hpo.study.notes import FinalModel
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
-from hpo.study.winner.training import Report
+from hpo.study.winner.training import Report, full_state
 from hpo.trials.trial import Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.objective.path import ObjectivePath
@@ -61,6 +61,9 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
     name, epochs = f"checkpoints/{checkpoint_name(winner.number)}", None
     if not is_hold_out:
         name, epochs = "checkpoints/final", task.payload.amount
+    state = task.payload.resume_dir
+    if is_hold_out and state is not None and winner.number in {trial.number for trial in run.further}:
+        task = replace(task, payload=replace(task.payload, resume_dir=full_state(state)))
     if not (is_hold_out and has_own_model(study, winner)):
         ((_, outcome),) = outcomes(dispatcher, [task], partial(report, "the winner's model"))
         if outcome.error:

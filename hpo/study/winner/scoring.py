@@ -29,7 +29,7 @@ from hpo.workers.dispatch.process.group import run_here
 from hpo.workers.objective.examples import Examples
 from hpo.workers.objective.objective import Objective
 from hpo.workers.training.splits import open_test_part
-from hpo.workers.training.tasks import Task, checkpoint_name
+from hpo.workers.training.tasks import Task, TaskBuilder, checkpoint_name
 from hpo.workers.training.worker import outcome_of
 
 # The trial number of the default configuration.
@@ -203,7 +203,7 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
     trial = Trial(number=_DEFAULT, round=-1, point=default_of(study.space, study.config) or outside)
     if not study.keeps_models:
         return _Model(trial, study)
-    builder = replace(study.task_builder(), checkpoints_dir=scratch, files_dir=None)
+    builder = _scratch_builder(study, scratch)
     is_hold_out = study.num_folds == 1
     # With folds, train on all folds together and for all epochs, because the default's best epoch is not known.
     task = builder.tasks_of(trial)[0] if is_hold_out else builder.final_task(trial, amount=None)
@@ -216,11 +216,17 @@ def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):
         return _Model(trial, study, str(study.folder.checkpoints_dir / checkpoint_name(trial.number)))
-    # Use another folder for states: those in the study's folder belong to the search.
-    builder = replace(
+    return _train_model(trial, study, model_task(_scratch_builder(study, scratch), trial))
+
+
+def _scratch_builder(study: PreparedStudy, scratch: Path) -> TaskBuilder:
+    """Return a builder of tasks that write below `scratch`, because states in the study's folder belong to the search.
+
+    A training from such a state would not begin anew, and the search would continue from its result.
+    """
+    return replace(
         study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states", files_dir=None
     )
-    return _train_model(trial, study, model_task(builder, trial))
 
 
 def _train_model(trial: Trial, study: PreparedStudy, task: Task) -> _Model:

@@ -88,7 +88,12 @@ def train_finalists(
 def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
     """Return the names of the training states of these trials, from the search and from trainings after the search."""
     names = study.task_builder().state_names(trials)
-    return names | {f"{name}{_SUFFIX}" for name in names}
+    return names | set(map(full_state, names))
+
+
+def full_state(state: str) -> str:
+    """Return the state that a training after the search uses; `state` is the name or path of the search's own state."""
+    return f"{state}{_SUFFIX}"
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
@@ -99,13 +104,12 @@ def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
         builder = study.as_of(Notes(record).allowed_changes, trial).task_builder()
         tasks = builder.tasks_of(further_training(trial, study.full_amount, trial.amount))
         tasks = [task for task in tasks if task.index not in known[trial.number]]
-        states = [Path(str(task.payload.resume_dir)) for task in tasks]
-        own = [state.with_name(f"{state.name}{_SUFFIX}") for state in states]
-        has_state = [_copy_state(study, *pair) for pair in zip(states, own, strict=True)]
+        states = [str(task.payload.resume_dir) for task in tasks]
+        has_state = [_copy_state(study, Path(state), Path(full_state(state))) for state in states]
         trained = trial.amount if all(has_state) else 0
-        for task, state in zip(tasks, own, strict=True):
+        for task, state in zip(tasks, states, strict=True):
             earlier = record.earlier(further_training(trial, None, trained), task.index) if trained else ()
-            payload = replace(task.payload, resume_dir=str(state), trained=trained, earlier=earlier)
+            payload = replace(task.payload, resume_dir=full_state(state), trained=trained, earlier=earlier)
             missing.append(replace(task, payload=payload))
     return missing
 

@@ -12,9 +12,13 @@ from tests.hpo.cli.commands import hpo as command
 def searched(space, config=None):
     def score(config, trial):
         Path(trial.checkpoint_dir).mkdir(parents=True, exist_ok=True)
+        if trial.resume_dir and trial.number < 0:
+            Path("state_of_default").write_text(str(trial.resume_dir))
         return {"score": (config["lr"] or 0.5) * (config.get("width") or 1)}
 
-    train = hpo.objective(score, describe_data=lambda config: {"size": 40, "name": "numbers"}, run_test=score)
+    train = hpo.objective(
+        score, describe_data=lambda config: {"size": 40, "name": "numbers"}, run_test=score, continues=True
+    )
     settings = {"track": "none", "dispatch": "local", "split.folds": 1, "report.figures": False}
     hpo.search(train, space, trials=2, direction="minimize", name="s", config=config, settings=settings).test()
     return json.loads(Path("runs/s/report.json").read_text())
@@ -41,6 +45,7 @@ def test_a_default_that_does_not_exist_is_not_scored(space, config, missing):
 ])  # fmt: skip
 def test_a_default_is_scored(space, config, score, is_outside):
     report = searched(space, config)
+    assert "/runs/" not in Path("state_of_default").read_text(), "states there belong to the search"
     assert report["overtuning"]["default_on_test"]["default"] == score
     assert is_outside == ("outside of the space: lr=0.5" in Path("runs/s/report.md").read_text())
     assert config != {"lr": None} or report["baselines"]["default"]["number"] == 0

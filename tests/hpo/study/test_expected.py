@@ -130,6 +130,13 @@ def test_several_metrics_are_drawn_together_and_chosen_by_the_studys_rule():
     assert both.score("size").value == both.score("size").low == both.score("size").high
 
 
+def test_the_winner_is_a_candidate_though_it_is_far_from_the_best_score():
+    values = np.repeat([[0.9, 1.0, 1.0]] * 6 + [[0.1, 0.0, 1.0], [0.1, -0.1, 9.0]], 2, axis=0).reshape(8, 2, 3)
+    study = {"metrics": {"score": "maximize", "size": "minimize"}, "choose": {"size": 1.0}, "limits": {"seconds": 2.0}}
+    run = run_of(values, folds=2, **study)
+    assert (run.winner.number, expected_of(run).score("size").value) == (6, 0.0)
+
+
 def test_trials_beyond_a_limit_are_no_rivals():
     scores = drawn(np.random.default_rng(5), trials=20, spread=0.001)
     scores[10:] += 1.0

@@ -8,7 +8,9 @@ import pytest
 from hpo.compare.studies import read_studies
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
+from hpo.study.winner import final_model
 from hpo.study.winner.training import expected_at_end
+from hpo.trials.trial import Outcome
 from tests import tracked
 from tests.studies import STRATEGIES, Notes, prepared, rows, toy_config
 
@@ -151,6 +153,14 @@ def test_without_its_state_a_full_training_starts_again_with_its_own_curve(tmp_p
     for trial in run(tmp_path / "toy", tree(5)).further_trained:
         assert [point["epoch"] for point in trial.outcomes[0].curve] == list(range(1, 9))
         assert trial.score == trial.point["toy.layers"] * 5.0
+
+
+def test_a_lost_model_of_a_full_training_leaves_the_state_of_the_search_unchanged(tmp_path, monkeypatch):
+    found, tasks = run(tmp_path / "toy", tree(5)), []
+    monkeypatch.setattr(final_model, "lacks_model", lambda *_: True)
+    monkeypatch.setattr(final_model, "outcomes", lambda _, given, __: tasks.extend(given) or [(None, Outcome())])
+    final_model.make_final_model(prepared(tmp_path / "toy", tree(5)), found, None, print)
+    assert tasks[0].payload.resume_dir.endswith("_full")
 
 
 def test_a_budget_of_trials_ends_with_the_search_and_a_caution(tmp_path):

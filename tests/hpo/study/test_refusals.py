@@ -96,7 +96,10 @@ def output_sizes(task):
 
 
 ROW, TWO = {"number": "0", "state": "complete", "score": "1"}, {"score": "maximize", "size": "minimize"}
-OLD, NEW = (changes.Basis(toy_config(), {"parts": {"a.csv": {"fingerprint": it}}}, None) for it in ("old", "new"))
+NO_FILE, OLD, NEW = (
+    changes.Basis(toy_config(), {"parts": {"a.csv": {"fingerprint": it}} if it else {}}, None)
+    for it in ("", "old", "new")
+)
 REFERS, OTHERS = ({"toy": {"always": 2}, "references": {"toy.always": f"${{toy.{key}}}"}} for key in ("layers", "lr"))
 BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"width": 8}, {"width": 16}]).to_dict()
 
@@ -128,6 +131,7 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: coordinate_check.check_coordinates(NAMED, "width", print), "must use the same layer names at every scale"),
     (lambda: checks.refuse_unknown_metrics(Goal({"f": ""}), {"metrics": {"f1": ""}}, SimpleNamespace(module="toys")),
      "study.metric: must be one of f1, given 'f'; did you mean 'f1'?; the objective reports no"),
+    (lambda: changes.refuse_other_data(NO_FILE, NEW, "toy"), "have changed since the study's start (changed: a.csv)"),
     (lambda: changes.refuse_other_data(OLD, NEW, "toy"), "have changed since the study's start (changed: a.csv)"),
     (lambda: preparation.known_study(str(changed("described.json"))), "toy/described.json: is missing; restore the"),
     (lambda: StudyRun.read(changed("described.json")), "runs/toy/described.json: is missing; restore the file"),

@@ -298,11 +298,11 @@ def test_a_link_in_its_place_is_not_followed(tmp_path):
 
 def test_a_line_that_is_no_note_hides_no_other(tmp_path):
     folder = StudyFolder(tmp_path)
-    add_note(folder, "first", {})
+    add_note(folder, "fi\u2028\x85rst", {})
     with (tmp_path / "notes.jsonl").open("ab") as file:
         file.write(b'{"time": 1}\n[]\n\xff\xfe\n{"time": "x", "user": "y", "tags": ["z"]}\n' + b"[" * 100_000 + b"\n\n")
     add_note(folder, "second", {})
-    assert [note.text for note in read_notes(folder)] == ["first", "second"]
+    assert [note.text for note in read_notes(folder)] == ["fi\u2028\x85rst", "second"]
 
 
 def test_notes_are_in_the_report_and_on_the_page_in_mlflow(toy):

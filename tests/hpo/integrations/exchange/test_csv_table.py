@@ -1,5 +1,6 @@
 """CSV tables as imports: our own, those of other tools, and broken ones."""
 
+import re
 from pathlib import Path
 
 import optuna
@@ -33,8 +34,11 @@ def learned(space, metric="score", direction="maximize"):
 
 def test_our_own_table_comes_back(capsys):
     space = {"lr": [0.1, 0.2], "act": ["relu", "gelu", "tanh"]}
-    found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=6, name="own")
-    assert "6 trials, 2 failed" in prints(capsys, "import", "back", "--csv", "runs/own/trials.csv")
+    found(lambda at: {"relu": 1.0, "gelu": 2.0}[at["act"]] / at["lr"], space=space, trials=6, name="own", metric="loss")
+    out = prints(capsys, "import", "back", "--csv", "runs/own/trials.csv")
+    assert ("6 trials, 2 failed" in out, "metric: loss (maximize)" in out) == (True, True)
+    renamed = ["--csv", "runs/back/trials.csv", "--rename", "score=error"]
+    assert "metric: error (maximize)" in prints(capsys, "import", "errors", *renamed)
     ours, back = rows(Path("runs/own/trials.csv")), rows(Path("runs/back/trials.csv"))
     for key in ("state", "score", "lr", "act"):
         assert [row[key] for row in back] == [row[key] for row in ours]
@@ -117,6 +121,23 @@ def test_hyperparameters_and_metrics_get_the_names_of_the_new_study_and_those_th
     assert not Path("runs").exists()
     imported(capsys, "lr,loss\n0.1,0.5\n", "--metric", "loss", "--rename", "lr=training.lr, loss=error")
     assert learned({"training.lr": [0.1, 0.2]}, "error", "minimize") == [({"training.lr": 0.1}, 0.5)]
+
+
+@pytest.mark.parametrize(("cells", "says"), [
+    *((f"{it},1", f"score must be a finite number up to 1e+100, given '{it}'") for it in ("nan", "inf", "1e300")),
+    ("1,3.0", "amount must be a whole number, given '3.0'"),
+])  # fmt: skip
+def test_a_score_or_an_amount_that_is_no_valid_number_is_refused_with_its_line(cells, says):
+    Path("old").write_text(f"state,lr,score,amount\ncomplete,0.1,{cells}\n")
+    refuses(ConfigError, re.escape(f"study.imports: old:2: {says}"), learned, {"lr": [0.1]})
+
+
+def test_imports_of_a_study_with_amounts_keep_their_smaller_scales():
+    Path("old").mkdir()
+    Path("old/trials.csv").write_text("state,score,lr,study.scale,amount\ncomplete,4,0.1,2,8\ncomplete,3,0.2,2,4\n")
+    Path("old/imports.csv").write_text("state,score,lr,study.scale\ncomplete,1,0.2,1\n")
+    expected = [({"lr": 0.1, "study.scale": 2}, 4.0), ({"lr": 0.2, "study.scale": 1}, 1.0)]
+    assert learned({"lr": [0.1, 0.2], "study": {"scale": [1, 2]}}) == expected
 
 
 def test_scores_of_another_metric_or_direction_are_refused(capsys):
