@@ -41,9 +41,11 @@ def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluatio
     Read the shared log and the log of each study in the same folder. The shared log lacks evaluations of studies that
     were moved or copied into this folder.
     """
-    neighbours = {path.parent for name in (TEST_LOG, "test.json") for path in folder.path.parent.glob(f"*/{name}")}
+    parent = folder.path.parent
+    neighbours = {path.parent for path in parent.glob(f"*/{TEST_LOG}")}
     # Another program's folder may have a file test.json, too.
-    studies = [folder, *(each for each in map(StudyFolder, sorted(neighbours - {folder.path})) if each.exists)]
+    neighbours |= {path.parent for path in parent.glob("*/test.json") if StudyFolder(path.parent).exists}
+    studies = [folder, *map(StudyFolder, sorted(neighbours - {folder.path}))]
     lines = _merge(evaluations(_shared_log(folder)), *(log for study in studies for log in _own_logs(study)))
     return [line for line in lines if line["fingerprint"] == fingerprint]
 
