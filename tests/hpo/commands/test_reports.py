@@ -204,7 +204,7 @@ RATES = {"lr": [0.1, 0.2, 0.3]}
 
 
 def noting(config, trial):
-    with pytest.raises(TypeError, match="note\\(\\) takes a finite number or a text, given x="):
+    with pytest.raises(TypeError, match="a note must be a finite number or a text, given x="):
         trial.note("x", [1])
     trial.note("checkpoint", f"s3://bucket/{trial.number}")
     trial.note("lr", 7)
