@@ -159,6 +159,14 @@ def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
     assert (described["parts"]["test"], described["is_ordered"]) == (0, True)
 
 
+def test_a_training_text_ends_with_a_line_break_before_the_validation_text(tmp_path):
+    files = {
+        f"data__{part}": str(write(tmp_path / part, text)) for part, text in (("train", "a\nb"), ("validation", "c"))
+    }
+    config = parse(compose("language_modelling", **files), source_required=True)
+    assert [item["text"] for item in read_examples(config.data).items] == ["a\n", "b\n", "c"]
+
+
 def test_pairs_come_alike_from_a_table_and_from_aligned_files(tmp_path):
     table = write(tmp_path / "a.csv", "target,source\na dog,ein Hund\nthe cat,die Katze\n")
     write(tmp_path / "pairs.de", "ein Hund\ndie Katze\n")
