@@ -52,6 +52,13 @@ def test_products_are_those_that_torch_counts_in_a_forward_pass(data, family, se
     assert 2 * LENGTH * work_of(config, LENGTH, VOCABULARY).products == counter.get_total_flops()
 
 
+def test_the_clock_counts_a_text_in_blocks_of_its_context_and_the_same_tokens_an_epoch():
+    for length in (16, 64):
+        config = small("language_modelling", data__path="a.txt", data__context=length, training__batch_size=1)
+        step = config | {"training": config["training"] | {"evaluate_every_steps": 1}}
+        assert objective.describe_cost(step) == pytest.approx(length * objective.describe_cost(config))
+
+
 def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_and_splits(fold, tmp_path):
     config, folder = small(training__epochs=1), tmp_path / "checkpoint"
     task = fold(config, checkpoint_dir=str(folder))
