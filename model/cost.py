@@ -138,7 +138,7 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     matrices = 3 if model.nonlinearity == "swiglu" else 2
     attention = model.d_model * (widths + key_widths) + length * widths
     feed_forward = matrices * model.d_model * model.feed_forward_width
-    written = 4 * model.d_model + 2 * widths + 4 * model.num_heads * length
+    written = 4 * model.d_model + widths + key_widths + 4 * model.num_heads * length
     written_inside = 4 * model.d_model + (matrices + 1) * model.feed_forward_width
     return Work(
         float(blocks * (attention + feed_forward) + reading * attention),
@@ -151,7 +151,8 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Return the work of the recurrent layers.
 
     `numbers` counts the gates, the state and the output. With attention, it also counts the scores, their softmax, the
-    context and the head's input. With `attention=mlp`, it also counts the hidden layer of the score function.
+    context and the head's input. With `attention=mlp`, it also counts the hidden layer of the score function; otherwise
+    the masked scores.
 
     `blocks` counts the layers, and attention as one more layer. A decoder that goes token by token runs each layer once
     per token, and each of these runs counts as half a block.
