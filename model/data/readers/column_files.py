@@ -129,22 +129,20 @@ def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig
             f"{path}:{line}: has {len(fields)} column{'s' * (len(fields) != 1)} separated by tabs; must have at least "
             f"{needed} for data.word_column={config.word_column} and data.tag_column={config.tag_column}"
         )
-    word, tag = fields[config.word_column], fields[config.tag_column].strip()
-    if not word.strip() or not tag:
-        raise DataError(
-            f"{path}:{line}: the {'word' if not word.strip() else 'tag'} is empty; fill it in or delete the line"
-        )
+    word, tag = fields[config.word_column].strip(), fields[config.tag_column].strip()
+    if not word or not tag:
+        raise DataError(f"{path}:{line}: the {'tag' if word else 'word'} is empty; fill it in or delete the line")
     return word, tag
 
 
-def _as_list(value: Any, where: str, name: str) -> list[str]:
+def _as_list(value: Any, where: str, name: str, _role: str) -> list[str]:
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a list with one text per word")
-    return [as_text(each, where, name) for each in value]
+    return [as_text(each, where, name).strip() for each in value]
 
 
 def _sentence(row: dict[str, list[str]], place: str, number: int) -> dict[str, Any]:
-    words, tags = row["word"], [tag.strip() for tag in row["tag"]]
+    words, tags = row["word"], row["tag"]
     if len(words) != len(tags):
         raise DataError(
             f"{place}: row {number}: has {len(words)} words, but {len(tags)} tags; must have one tag per word"

@@ -53,7 +53,7 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
         yield part, text.splitlines(keepends=True), file, None
 
 
-def _ended(value: Any, where: str, name: str) -> str:
+def _ended(value: Any, where: str, name: str, _role: str) -> str:
     """Return the text of a row; the returned text always ends with a line break."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")
