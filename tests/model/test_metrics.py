@@ -148,15 +148,10 @@ def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_character
             {"data__tokens": "words"},
             {"loss", "perplexity", "bits_per_character", "bits_per_byte"},
         ),
+        ("language_modelling", {"data__context": 9}, set()),
+        ("tagging", {"data__min_count": 9}, set()),
         *(("translation", {f"data__{key}": 9}, {"loss"}) for key in ("max_size", "max_length")),
-        *(
-            (data, {f"data__{key}": 9}, set())
-            for data, key in (("language_modelling", "context"), ("tagging", "min_count"))
-        ),
-        *(
-            ("translation", {key: value}, set())
-            for key, value in (("data__beam_size", 9), ("metrics__lowercase", False))
-        ),
+        ("translation", {"data__beam_size": 9, "metrics__lowercase": False}, set()),
         *(("translation", {"metrics__bleu_tokenize": value}, {"bleu"}) for value in ("13a", "none")),
         ("translation", {"metrics__lowercase": True}, {"bleu", "chrf", "exact_match", "token_error_rate"}),
     ],
