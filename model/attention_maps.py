@@ -1,5 +1,6 @@
 """Attention maps: the weights of each attention head while a trained network reads one input."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling
 from model.tasks.sequence_to_sequence import SequenceToSequence
 from model.tasks.tagging import Tagging
+
+_log = logging.getLogger("hpo.model")  # a child of the logger `hpo`, because the command line prints its warnings
 
 NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
@@ -106,6 +109,8 @@ def _readings(checkpoint: Checkpoint, text: str, target: str | None) -> list[Rea
         names = task.vocabulary.names(numbers)
         return [Reading((torch.tensor([numbers], device=device),), {"decoder": (names, names)})]
     assert isinstance(task, SequenceToSequence)
+    if (length := len(task.target_tokens.encode(target or ""))) > task.max_length:
+        _log.warning("the target is cut to the first data.max_length=%d of its %d tokens", task.max_length, length)
     pair = task.batch(task.encode([{"source": text, "target": target or ""}]), first, device)
     decoded = pair.inputs
     if target is None:

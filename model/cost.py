@@ -36,14 +36,16 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
 
     The number covers only the forward passes, because the backward pass and the evaluations change the cost of all
     trials by the same factor. Without `evaluate_every_steps`, the number is the cost of one example, because all trials
-    of a study have the same number of examples per epoch.
+    of a study have the same number of examples per epoch. Running text is the exception: its examples are blocks of
+    `data.context` tokens, and an epoch has the same number of tokens, so the number is the cost of one token.
 
     If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
     sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected
     maximum of n standard normal numbers is at most sqrt(2 ln n) (Gumbel 1958).
     """
     training = config.training
-    length, batch = training.cost_length, training.batch_size
+    is_text = isinstance(config.data, LanguageModellingConfig)
+    length, batch = config.data.context if is_text else training.cost_length, training.batch_size
     if training.batch_tokens is not None:
         batch = min(batch, max(1, training.batch_tokens // length))
     if config.data.lengths_differ and training.batching == "shuffled":
@@ -52,7 +54,7 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     per_example = length * (work.products + training.cost_number * work.numbers)
     per_batch = training.cost_step * work.blocks
     if training.evaluate_every_steps is None:
-        return per_example + per_batch / batch
+        return (per_example + per_batch / batch) / (length if is_text else 1)
     return training.evaluate_every_steps * training.accumulation * (batch * per_example + per_batch)
 
 
@@ -136,7 +138,7 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
     matrices = 3 if model.nonlinearity == "swiglu" else 2
     attention = model.d_model * (widths + key_widths) + length * widths
     feed_forward = matrices * model.d_model * model.feed_forward_width
-    written = 4 * model.d_model + 2 * widths + 4 * model.num_heads * length
+    written = 4 * model.d_model + widths + key_widths + 4 * model.num_heads * length
     written_inside = 4 * model.d_model + (matrices + 1) * model.feed_forward_width
     return Work(
         float(blocks * (attention + feed_forward) + reading * attention),
@@ -149,7 +151,8 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Return the work of the recurrent layers.
 
     `numbers` counts the gates, the state and the output. With attention, it also counts the scores, their softmax, the
-    context and the head's input. With `attention=mlp`, it also counts the hidden layer of the score function.
+    context and the head's input. With `attention=mlp`, it also counts the hidden layer of the score function; otherwise
+    the masked scores.
 
     `blocks` counts the layers, and attention as one more layer. A decoder that goes token by token runs each layer once
     per token, and each of these runs counts as half a block.

@@ -24,7 +24,7 @@ CONTINUES = True
 REPORTS_AGAIN = True
 # Increase this number when a change to networks, optimizers, batches, metrics or costs changes the result of a training
 # with the same configuration, data and seed.
-REVISION = 2
+REVISION = 3
 # The keys that may change between a training and its continuation.
 CONTINUES_WITH = tuple(f"training.{name}" for name in OF_LENGTH)
 

@@ -110,11 +110,14 @@ def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapp
     images = []
     for number, rows in enumerate(inputs, start=1):
         try:
-            images.append(torch.tensor(rows, dtype=torch.float32).reshape(shape).tolist())
-        except (ValueError, TypeError, RuntimeError) as error:
+            image = torch.tensor(rows, dtype=torch.float32).reshape(shape)
+            if not image.isfinite().all():
+                raise ValueError("not finite")
+            images.append(image.tolist())
+        except (ValueError, TypeError, RuntimeError, OverflowError) as error:
             raise ValueError(
-                f"input {number}: must hold {shape[0] * shape[1]} numbers, as {shape[0]} rows of {shape[1]} numbers or "
-                "as a flat list"
+                f"input {number}: must hold {shape[0] * shape[1]} finite numbers, as {shape[0]} rows of {shape[1]} "
+                "numbers or as a flat list"
             ) from error
     return _likeliest(checkpoint, task, [{"rows": image, "label": ""} for image in images])
 

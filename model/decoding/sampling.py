@@ -1,5 +1,6 @@
 """The options of sampling from a language model, and their bounds. Importing this module does not load torch."""
 
+import numbers
 from dataclasses import dataclass, fields
 
 
@@ -29,7 +30,12 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError if an option is out of bounds, or if temperature is 0 and top_k or top_p is given."""
+        """Raise ValueError if an option is no number or out of bounds, or if temperature is 0 with top_k or top_p."""
+        for name, option in OPTIONS.items():
+            value, is_whole = getattr(self, name), option["type"] == "integer"
+            kind = numbers.Integral if is_whole else numbers.Real
+            allowed = f"{'a whole number' if is_whole else 'a number'}{' or None' * (option['default'] is None)}"
+            _check(name, value, allowed, value is option["default"] or isinstance(value, kind))
         _check("temperature", self.temperature, "0 or more and finite", 0 <= self.temperature < float("inf"))
         _check("top_k", self.top_k, "1 or more", self.top_k is None or self.top_k >= 1)
         _check("top_p", self.top_p, "above 0 and at most 1", self.top_p is None or 0 < self.top_p <= 1)

@@ -146,7 +146,8 @@ def _vocabulary(data: Any) -> str:
     most = f", at most {data.max_size:,}" if data.max_size else ""
     single = f"tokens that occur at least {data.min_count} times{most}" if units - {"subwords", None} else ""
     subwords = (
-        f"byte-pair encoding: all characters, and merged pairs that occur at least {data.min_count} times{most}"
+        f"byte-pair encoding: all characters, and merged pairs that occur at least {data.min_count} times, until there "
+        f"are {data.max_size:,} tokens"
         if "subwords" in units
         else ""
     )

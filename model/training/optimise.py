@@ -62,7 +62,9 @@ def build_optimizers(
 
 def _groups(network: nn.Module, config: TrainingConfig, taken: Collection[int] = ()) -> list[dict[str, Any]]:
     decayed = [p for p in decayed_parameters(network, config) if id(p) not in taken]
-    exempt = [p for p in network.parameters() if is_vector(p) and not config.decay_biases_and_norms]
+    exempt = [
+        p for p in network.parameters() if is_vector(p) and id(p) not in taken and not config.decay_biases_and_norms
+    ]
     groups = [(decayed, config.weight_decay), (exempt, 0.0)]
     return [{"params": parameters, "weight_decay": decay} for parameters, decay in groups if parameters]
 

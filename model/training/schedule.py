@@ -43,14 +43,18 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 def reductions_of(
     curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig
 ) -> Sequence[tuple[float, float]]:
-    """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per evaluation.
+    """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per regular evaluation.
 
     From `epochs` epochs on, the learning rate is `factor` times the learning rate without reductions. Each report of
     `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better `new` is than `old`.
+    The extra evaluations of `stop_after` (see `train`) have no effect on the learning rate, so they are left out.
     """
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
+    every, num_steps = config.evaluate_every_steps or 1, min(per_epoch * config.epochs, config.max_steps or math.inf)
     plateau, best, reductions = Plateau(), None, []
     for point in curve:
+        if point["step"] % every and point["step"] != num_steps:
+            continue
         gained = math.inf if best is None else gain(point, best)
         plateau.note(gained > config.min_gain, config)
         best = point if gained > 0 else best

@@ -9,12 +9,13 @@ from model.networks.embedding import TokenHead
 from model.networks.transformer.attention import MultiHeadAttention
 
 GIB = 2**30
-# Dense operations per second in bfloat16, from NVIDIA's data sheets. A key is the beginning of a GPU's name; longer
+# Dense operations per second in bfloat16, from NVIDIA's data sheets. A key is the first words of a GPU's name; longer
 # keys come first, because the first match counts.
 PEAKS = {
     "NVIDIA H100 PCIe": 756e12,
     "NVIDIA H100 NVL": 835e12,
     "NVIDIA H100": 989.4e12,
+    "NVIDIA H200 NVL": 835e12,
     "NVIDIA H200": 989.4e12,
     "NVIDIA A100": 312e12,
     "NVIDIA L40S": 362e12,
@@ -47,8 +48,10 @@ def peak_of(device: torch.device) -> float | None:
     """Return the peak speed of a device in bfloat16, in operations per second; None = unknown."""
     if device.type != "cuda":
         return None
-    name = torch.cuda.get_device_name(device)
-    return next((peak for beginning, peak in PEAKS.items() if name.startswith(beginning)), None)
+    name = torch.cuda.get_device_name(device).replace("-", " ") + " "
+    if " MIG " in name:  # a slice of a GPU
+        return None
+    return next((peak for words, peak in PEAKS.items() if name.startswith(f"{words} ")), None)
 
 
 class Speed:

@@ -82,9 +82,12 @@ class Update:
                 scaler.unscale_(optimizer)
         if self.penalised:
             add_l1_gradient(self.penalised, config.l1)
+        is_finite = True
         if config.clip_norm is not None:
             self.norm_before_clipping = clip_gradients(self.network, config.clip_norm)
-        for optimizer in self.optimizers:
+            # The scaler skips an optimizer if its own gradients overflowed, but clipping spreads NaN to all gradients.
+            is_finite = not scaler.is_enabled() or math.isfinite(self.norm_before_clipping)
+        for optimizer in self.optimizers if is_finite else ():
             scaler.step(optimizer)
         scaler.update()
         return total, count

@@ -33,7 +33,7 @@ def compose(data="digits", model=None, **overrides):
         section.pop("defaults", None)  # what a kind of data chooses of other groups
     for key, value in overrides.items():
         group, name = key.split("__")
-        config[group][name] = value
+        config.setdefault(group, {})[name] = value
     return config
 
 

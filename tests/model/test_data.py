@@ -74,7 +74,7 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     ("a.csv", "text|label\none|x\n", r"a.csv:1: has 1 column, 'text\|label'; .* by commas, semicolons or tabs"),
     ("a.tsv", "\none,x\n", r"a.tsv:2: has no tab, but commas; if commas .* set data\.format=csv"),
     ("a.tsv", "one\n", r"a.tsv:1: has 1 column, 'one'; separate the columns by tabs"),
-    ("a.dat", "one,x\n", r"a.dat: the name has no ending of a known format"),
+    ("a.dat", "one,x\0\n", r"a.dat: the name has no ending of a known format"),
     ("a.jsonl", "[1]\n", r"a.jsonl:1: is a JSON list"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
     ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
@@ -130,8 +130,17 @@ def test_a_first_line_of_column_names_is_no_word(tmp_path, header, name):
     extra = f"a\t{name.split()[-1]}\n"
     texts = (sentences, header + sentences, header + sentences + extra)
     plain, headed, kept = (describe(write(tmp_path / "a.tsv", text), "tagging") for text in texts)
-    assert (headed["digests"], plain["notes"], kept["notes"]) == (plain["digests"], (), ())
-    assert headed["notes"] == (f"data.path: the first line ({name!r}) is read as a header",)
+    tags = "data.tag_column=1: the most common of 2 tags: NOUN 50%, DET 50%"
+    assert (headed["digests"], plain["notes"], len(kept["notes"])) == (plain["digests"], (tags,), 1)
+    assert headed["notes"] == (f"data.path: the first line ({name!r}) is read as a header", tags)
+
+
+def test_the_words_of_conllu_are_neither_its_numbers_nor_multiword_tokens_nor_empty_nodes(tmp_path):
+    rows = ("1-2\tzum\t_\t_", "1\tzu\tzu\tADP", "2\tdem\tder\tDET", "2.1\tx\tx\tVERB")
+    path = write(tmp_path / "a.conllu", ("".join(row + "\t_" * 6 + "\n" for row in rows) + "\n") * 2)
+    config = parse(compose("tagging", data__path=str(path), data__word_column=1, data__tag_column=3))
+    assert read_examples(config.data).items == [{"words": ["zu", "dem"], "tags": ["ADP", "DET"]}] * 2
+    refuses(DataError, "for CoNLL-U, set data.word_column=1 data.tag_column=3", describe, path, "tagging", tag_column=3)
 
 
 def test_a_file_of_one_sentence_is_refused(tmp_path):
@@ -157,6 +166,14 @@ def test_running_text_is_cut_into_splits_at_line_breaks(tmp_path):
     assert (described["parts"], described["labels"]) == ({"train": 42, "validation": 6, "test": 12}, None)
     described = describe(path, "language_modelling", context=8, test_fraction=0.0)
     assert (described["parts"]["test"], described["is_ordered"]) == (0, True)
+
+
+def test_a_training_text_ends_with_a_line_break_before_the_validation_text(tmp_path):
+    files = {
+        f"data__{part}": str(write(tmp_path / part, text)) for part, text in (("train", "a\nb"), ("validation", "c"))
+    }
+    config = parse(compose("language_modelling", **files), source_required=True)
+    assert [item["text"] for item in read_examples(config.data).items] == ["a\n", "b\n", "c"]
 
 
 def test_pairs_come_alike_from_a_table_and_from_aligned_files(tmp_path):

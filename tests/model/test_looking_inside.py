@@ -1,6 +1,7 @@
 """What a checkpoint predicts, and the attention maps of an input."""
 
 import json
+import math
 from unittest.mock import Mock
 
 import pytest
@@ -11,6 +12,7 @@ from model import objective
 from model.checkpoint import load_checkpoint
 from model.data.tokens.vocabulary import END, PADDING, SPECIAL, UNKNOWN
 from model.decoding.beam_search import Decoded
+from model.decoding.sampling import OPTIONS
 from model.errors import CheckpointError
 from model.predict import BATCH_SIZE
 from model.tasks import sequence_to_sequence
@@ -75,8 +77,8 @@ def test_rows_of_numbers_get_their_labels_nested_or_flat_and_what_is_no_image_is
     assert objective.predict(folder, digits.data[:200].tolist(), {}) == predicted
     right = sum(label == str(target) for label, target in zip(predicted, digits.target[:200], strict=True))
     assert right > 60, "far more than the 20 that chance gives"
-    for given in ([1.0, 2.0], [[0.0] * 7] * 8, "digit", ["a"] * 64, 3.0):
-        refuses(ValueError, r"64 numbers|must not be a text", objective.predict, folder, [given], {})
+    for given in ([1.0, 2.0], [[0.0] * 7] * 8, "digit", ["a"] * 64, 3.0, [math.nan] * 64, [10**400] * 64):
+        refuses(ValueError, r"64 finite numbers|must not be a text", objective.predict, folder, [given], {})
     with pytest.raises(ValueError, match="top_k: has no effect on a model with data=digits"):
         objective.predict(folder, [[0.0] * 64], {"top_k": 1})
     refuses(ValueError, "data=digits reads rows of numbers", objective.attention, folder, "7", None)
@@ -136,6 +138,7 @@ BAD_OPTIONS = [
     ({"temperature": -1.0}, "temperature: must be 0 or more and finite, given -1.0"),
     ({"temperature": float("nan")}, "temperature: must be"),
     ({"max_tokens": 0}, "max_tokens: must be 1 or more, given 0"),
+    *(({name: "hot"}, f"{name}: must be a .*number.*, given hot") for name in OPTIONS),
     ({"top_k": 0}, "top_k: must be 1 or more, given 0"),
     ({"top_p": 1.5}, "top_p: must be above 0 and at most 1, given 1.5"),
     ({"seed": -1}, "seed: must be 0 or more, given -1"),

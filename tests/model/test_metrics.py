@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, f1_score
 
+from hpo.study.basis.units import Units
 from model import objective
 from model.config.whole import parse
 from model.data.batches import Ragged
@@ -141,15 +142,21 @@ def test_bits_are_those_of_all_tokens_and_of_what_the_unknown_are_over_character
 @pytest.mark.parametrize(
     ("data", "given", "names"),
     [
-        ("language_modelling", {"min_count": 2}, {"loss", "perplexity"}),
-        ("language_modelling", {"tokens": "words"}, {"loss", "perplexity", "bits_per_character", "bits_per_byte"}),
-        *(("translation", {key: 9}, {"loss"}) for key in ("max_size", "max_length")),
-        *((data, {key: 9}, set()) for data, key in (("language_modelling", "context"), ("tagging", "min_count"))),
-        ("translation", {"beam_size": 9}, set()),
+        ("language_modelling", {"data__min_count": 2}, {"loss", "perplexity"}),
+        (
+            "language_modelling",
+            {"data__tokens": "words"},
+            {"loss", "perplexity", "bits_per_character", "bits_per_byte"},
+        ),
+        ("language_modelling", {"data__context": 9}, set()),
+        ("tagging", {"data__min_count": 9}, set()),
+        *(("translation", {f"data__{key}": 9}, {"loss"}) for key in ("max_size", "max_length")),
+        ("translation", {"data__beam_size": 9, "metrics__lowercase": False}, set()),
+        *(("translation", {"metrics__bleu_tokenize": value}, {"bleu"}) for value in ("13a", "none")),
+        ("translation", {"metrics__lowercase": True}, {"bleu", "chrf", "exact_match", "token_error_rate"}),
     ],
 )
 def test_metrics_say_which_settings_change_what_they_are_counted_in(data, given, names):
-    config = small(data, data__path="a.txt", **{"data__target_tokens": "words"} if data == "translation" else {})
-    ours, its = (objective.describe_method(each) for each in (config, config | {"data": config["data"] | given}))
-    units = [method["counted_in"] for method in (ours, its)]
-    assert {name for name in units[0] if units[0][name]["depends_on"] != units[1][name]["depends_on"]} == names
+    settings = {"data__path": "a.txt", **({"data__target_tokens": "words"} if data == "translation" else {})}
+    ours, its = (Units.of(objective.describe_method(small(data, **each)), "") for each in (settings, settings | given))
+    assert {*ours.metrics} - {*ours.same_as(its)} == names

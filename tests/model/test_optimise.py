@@ -84,8 +84,9 @@ def test_l1_adds_the_sign_of_each_weight():
     torch.testing.assert_close(weight.grad, torch.tensor([[1.1, 0.9, 1.0]]))
 
 
-def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others():
-    network, config = classifier()
+@pytest.mark.parametrize("width", [1, 32])
+def test_muon_takes_the_matrices_inside_the_layers_and_adamw_all_others(width):
+    network, config = classifier(model__feed_forward_width=width)
     muon, adamw = build_optimizers(network, config)
     taken = [[p.data_ptr() for group in each.param_groups for p in group["params"]] for each in (muon, adamw)]
     matrices = {p.data_ptr() for layer in network.encoder.layers for p in layer.parameters() if p.ndim == 2}

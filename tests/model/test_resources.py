@@ -52,6 +52,13 @@ def test_products_are_those_that_torch_counts_in_a_forward_pass(data, family, se
     assert 2 * LENGTH * work_of(config, LENGTH, VOCABULARY).products == counter.get_total_flops()
 
 
+def test_the_clock_counts_a_text_in_blocks_of_its_context_and_the_same_tokens_an_epoch():
+    for length in (16, 64):
+        config = small("language_modelling", data__path="a.txt", data__context=length, training__batch_size=1)
+        step = config | {"training": config["training"] | {"evaluate_every_steps": 1}}
+        assert objective.describe_cost(step) == pytest.approx(length * objective.describe_cost(config))
+
+
 def test_what_is_counted_is_that_of_the_checkpoint_and_the_same_for_all_seeds_and_splits(fold, tmp_path):
     config, folder = small(training__epochs=1), tmp_path / "checkpoint"
     task = fold(config, checkpoint_dir=str(folder))
@@ -90,7 +97,8 @@ def test_the_operations_of_a_token_are_those_of_palm(is_tied):
 
 def test_a_share_of_the_peak_is_that_of_all_devices_whose_peak_goes_by_their_name(monkeypatch):
     """Half of what two devices can do."""
-    for name, peak in (("NVIDIA H100 80GB HBM3", 989.4e12), ("NVIDIA H100 PCIe", 756e12), ("NVIDIA T4", None)):
+    others = (("NVIDIA L40", None), ("NVIDIA A100-SXM4-40GB", 312e12), ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None))
+    for name, peak in (("NVIDIA H100 80GB HBM3", 989.4e12), ("NVIDIA H100 PCIe", 756e12), *others):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
         assert (peak_of(torch.device("cuda", 0)), peak_of(torch.device("cpu"))) == (peak, None)
     monkeypatch.setattr("model.training.speed.peak_of", lambda device: 1e6)

@@ -75,8 +75,9 @@ def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
 
 
 def test_plateaus_within_an_epoch_are_repeated_where_they_were():
-    flat = [{"epoch": 1, "step": step, "loss": 1.0} for step in range(10, 101, 10)]
-    config = parse(small(**PLATEAU, training__plateau_factor=0.5)).training
+    """The extra evaluation of an amount, here at step 25, changes nothing."""
+    flat = [{"epoch": 1, "step": step, "loss": 1.0} for step in (10, 20, 25, *range(30, 101, 10))]
+    config = parse(small(**PLATEAU, training__plateau_factor=0.5, training__evaluate_every_steps=10)).training
     replayed = [reductions_of(flat, Goal("loss", "minimize").gain, config)]
     found = [replayed_scale(replayed, epochs) for epochs in (0, 0.15, 0.25, 0.5, 1, 7)]
     assert found == [1, 1, 0.5, 2**-4, 2**-9, 2**-9]

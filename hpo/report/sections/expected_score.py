@@ -53,10 +53,10 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
             "best again on fresh seeds"
         )
     if expected is None:
-        return missing(
-            "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2, "
-            "or declare in the objective's describe_method that the metric is a share of independent examples"
-        )
+        text = "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2"
+        if not run.config.objective.startswith("model."):
+            text += ", or declare in the objective's describe_method that the metric is a share of independent examples"
+        return missing(text)
     if is_missing(expected):
         return expected
     goal = run.goal

@@ -12,6 +12,7 @@ from hpo.study.notes import FinalModel
 from hpo.study.results.run import StudyRun
 from hpo.study.study import PreparedStudy
 from hpo.study.winner.training import Report, full_state
+from hpo.trials.record.record import Record
 from hpo.trials.trial import Trial, training_seed
 from hpo.workers.dispatch.dispatcher import Dispatcher, outcomes
 from hpo.workers.objective.path import ObjectivePath
@@ -57,7 +58,7 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
     if winner is None or not lacks_model(study, run):
         return None
     study, seconds = study.as_of(run.notes.allowed_changes, winner), 0.0
-    task, is_hold_out = model_task(study.task_builder(), winner), study.num_folds == 1
+    task, is_hold_out = model_task(study.task_builder(), winner, run.record), study.num_folds == 1
     name, epochs = f"checkpoints/{checkpoint_name(winner.number)}", None
     if not is_hold_out:
         name, epochs = "checkpoints/final", task.payload.amount
@@ -79,7 +80,7 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
     return None
 
 
-def model_task(builder: TaskBuilder, trial: Trial) -> Task:
+def model_task(builder: TaskBuilder, trial: Trial, record: Record) -> Task:
     """Return the task that trains a trial's model, with the trial's seed.
 
     With a hold-out split, the task repeats the trial's training. With folds, the task trains on all folds together;
@@ -88,7 +89,8 @@ def model_task(builder: TaskBuilder, trial: Trial) -> Task:
     if builder.layout.folds == 1:
         return builder.tasks_of(replace(trial, trained=0))[0]
     best = trial.values("best_epoch")
-    return builder.final_task(trial, max(1, round(statistics.fmean(best))) if best else None)
+    curves = [[*record.earlier(trial, index), *outcome.curve] for index, outcome in sorted(trial.outcomes.items())]
+    return builder.final_task(trial, max(1, round(statistics.fmean(best))) if best else None, curves)
 
 
 def has_own_model(study: PreparedStudy, trial: Trial) -> bool:

@@ -22,6 +22,7 @@ from hpo.study.test_log import TestEvaluation, all_evaluations, num_scored, writ
 from hpo.study.winner.estimates import Sample, Scored
 from hpo.study.winner.final_model import has_own_model, lacks_model, model_task
 from hpo.trials.estimate import Estimate
+from hpo.trials.record.record import Record
 from hpo.trials.space.first_points import default_of, why_no_default
 from hpo.trials.space.space import Point
 from hpo.trials.trial import Outcome, Trial
@@ -108,7 +109,8 @@ def open_test(
     with TemporaryDirectory(prefix="hpo-test-") as scratch:
         default = _default_model(study, Path(scratch, "default")) if with_default else None
         models = [
-            _member_model(study.as_of(allowed, trial), trial, Path(scratch, str(trial.number))) for trial in others
+            _member_model(study.as_of(allowed, trial), trial, run.record, Path(scratch, str(trial.number)))
+            for trial in others
         ]
         # Log the evaluation before reading the test split, so that a crash cannot hide it.
         write_evaluation(study.folder, evaluation)
@@ -210,13 +212,13 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
     return _train_model(trial, study, task)
 
 
-def _member_model(study: PreparedStudy, trial: Trial, scratch: Path) -> _Model:
+def _member_model(study: PreparedStudy, trial: Trial, record: Record, scratch: Path) -> _Model:
     """Return a front trial with the model from the search; if that is missing or changed, train one below `scratch`."""
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):
         return _Model(trial, study, str(study.folder.checkpoints_dir / checkpoint_name(trial.number)))
-    return _train_model(trial, study, model_task(_scratch_builder(study, scratch), trial))
+    return _train_model(trial, study, model_task(_scratch_builder(study, scratch), trial, record))
 
 
 def _scratch_builder(study: PreparedStudy, scratch: Path) -> TaskBuilder:

@@ -216,8 +216,11 @@ class TaskBuilder:
         indices = range(repeat * self.layout.folds, (repeat + 1) * self.layout.folds)
         return self._tasks(replace(trial, trained=0), indices)
 
-    def final_task(self, trial: Trial, amount: int | None) -> Task:
-        """Return the task that trains the winning trial up to `amount`, on all development examples."""
+    def final_task(self, trial: Trial, amount: int | None, curves: Sequence[Sequence[Mapping[str, Any]]] = ()) -> Task:
+        """Return the task that trains the winning trial up to `amount`, on all development examples.
+
+        `curves` are the trial's learning curves, each from the start of the training.
+        """
         assert self.plan is not None
         assert self.checkpoints_dir is not None
         payload = replace(
@@ -226,7 +229,7 @@ class TaskBuilder:
             validation=[],
             amount=amount,
             trained=0,
-            curves=[list(trial.outcomes[index].curve) for index in sorted(trial.outcomes)],
+            curves=[list(curve) for curve in curves],
             resume_dir=self._resume_dir(trial, FINAL_FOLD, 0) if self.continues else None,
             checkpoint_dir=str(self.checkpoints_dir / "final"),
         )

@@ -1,5 +1,7 @@
 """Reads sentences with one tag per word, from column files (a blank line between sentences) or from the hub."""
 
+import re
+from collections import Counter
 from typing import Any
 
 from model.config.data import TaggingConfig
@@ -13,15 +15,21 @@ from model.errors import DataError
 WORD_NAMES = ("form", "word", "words", "token", "tokens", "text", "lemma")
 TAG_NAMES = ("upos", "xpos", "pos", "pos_tag", "tag", "tags", "label", "labels", "ner", "ner_tag", "lemma", "deprel")
 
+# The first field of lines of CoNLL-U that are no words: multiword tokens, such as 1-2, and empty nodes, such as 8.1.
+_NO_WORD = re.compile(r"\d+[-.]\d+")
+_CONLLU_COLUMNS = 10
+_MOST_TAGS = 5  # the most tags that the note about the tags names
+
 
 def read_tagged_sentences(config: TaggingConfig) -> Examples:
     """Read the sentences; an example is `{"words": [...], "tags": [...]}`, with one tag per word.
 
-    In a column file, lines that begin with # and have no tab are comments (CoNLL-U). A first line of usual column names
-    is a header.
+    In a column file, lines that begin with # and have no tab are comments (CoNLL-U). Multiword tokens and empty nodes
+    of CoNLL-U are left out. A first line of usual column names is a header.
 
     Raises:
-        DataError: the data is not valid, all words have the same tag, or a column file has no empty lines.
+        DataError: the data is not valid, all words have the same tag, the word column numbers the words, or a column
+            file has no empty lines.
     """
     gathered = Gathered()
     if config.format == "hub":
@@ -37,13 +45,16 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
             if header is not None:
                 gathered.notes.append(f"data.{part}: the first line ({header[:40]!r}) is read as a header")
             _refuse_too_few(sentences, part, path, config)
+            _refuse_numbers(sentences, path, config)
             gathered.add(part, sentences, file)
-    tags = {tag for item in gathered.items for tag in item["tags"]}
+    tags = Counter(tag for item in gathered.items for tag in item["tags"])
     if len(tags) < 2:
         raise DataError(
-            f"{gathered.files[0].path}: must have at least two different tags, but every tag is {tags.pop()!r}; check "
+            f"{gathered.files[0].path}: must have at least two different tags, but every tag is {min(tags)!r}; check "
             "data.tag_column"
         )
+    shares = ", ".join(f"{tag} {count / tags.total():.0%}" for tag, count in tags.most_common(_MOST_TAGS))
+    gathered.notes.append(f"data.tag_column={config.tag_column}: the most common of {len(tags)} tags: {shares}")
     return gathered.examples()
 
 
@@ -55,7 +66,10 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
         if not content.strip():
             is_open = False
         elif not content.startswith("#") or "\t" in content:
-            word, tag = _word_and_tag(content.split("\t"), path, line, config)
+            fields = content.split("\t")
+            if len(fields) == _CONLLU_COLUMNS and _NO_WORD.fullmatch(fields[0]) and config.word_column != 0:
+                continue
+            word, tag = _word_and_tag(fields, path, line, config)
             if not is_open:
                 sentences.append({"words": [], "tags": []})
                 is_open = True
@@ -94,6 +108,18 @@ def _refuse_too_few(sentences: list[dict[str, Any]], part: str, path: str, confi
         )
 
 
+def _refuse_numbers(sentences: list[dict[str, Any]], path: str, config: TaggingConfig) -> None:
+    """Raise DataError if the words of every sentence are 1, 2, 3, ..., as in the first column of CoNLL-U."""
+    for sentence in sentences:
+        numbers = [word for word in sentence["words"] if not _NO_WORD.fullmatch(word)]
+        if numbers != [str(number) for number in range(1, len(numbers) + 1)]:
+            return
+    raise DataError(
+        f"{path}: data.word_column={config.word_column} is the column of the words' numbers (1, 2, 3, ...); must be "
+        "the column of the words; for CoNLL-U, set data.word_column=1 data.tag_column=3"
+    )
+
+
 def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig) -> tuple[str, str]:
     assert isinstance(config.word_column, int)  # the configuration checks both columns
     assert isinstance(config.tag_column, int)
@@ -103,22 +129,20 @@ def _word_and_tag(fields: list[str], path: str, line: int, config: TaggingConfig
             f"{path}:{line}: has {len(fields)} column{'s' * (len(fields) != 1)} separated by tabs; must have at least "
             f"{needed} for data.word_column={config.word_column} and data.tag_column={config.tag_column}"
         )
-    word, tag = fields[config.word_column], fields[config.tag_column].strip()
-    if not word.strip() or not tag:
-        raise DataError(
-            f"{path}:{line}: the {'word' if not word.strip() else 'tag'} is empty; fill it in or delete the line"
-        )
+    word, tag = fields[config.word_column].strip(), fields[config.tag_column].strip()
+    if not word or not tag:
+        raise DataError(f"{path}:{line}: the {'tag' if word else 'word'} is empty; fill it in or delete the line")
     return word, tag
 
 
-def _as_list(value: Any, where: str, name: str) -> list[str]:
+def _as_list(value: Any, where: str, name: str, _role: str) -> list[str]:
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a list with one text per word")
-    return [as_text(each, where, name) for each in value]
+    return [as_text(each, where, name).strip() for each in value]
 
 
 def _sentence(row: dict[str, list[str]], place: str, number: int) -> dict[str, Any]:
-    words, tags = row["word"], [tag.strip() for tag in row["tag"]]
+    words, tags = row["word"], row["tag"]
     if len(words) != len(tags):
         raise DataError(
             f"{place}: row {number}: has {len(words)} words, but {len(tags)} tags; must have one tag per word"

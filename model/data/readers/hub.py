@@ -16,7 +16,7 @@ from model.data.readers.parts import PARTS, WHOLE, given_places
 from model.data.readers.text_files import Columns, Table, find_column
 from model.errors import DataError
 
-Check = Callable[[Any, str, str], Any]
+Check = Callable[[Any, str, str, str], Any]
 
 # The names of splits that the hub recognizes (documentation of the hub's data sets, "File names and splits").
 SPLIT_NAMES = {
@@ -35,7 +35,7 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
     exist. If `data.path` gives only one split, this split is named WHOLE, because the search splits it. A column
     `inner` inside a column `outer` has the name `outer.inner`.
 
-    `check(value, location, column)` returns the value to use, or raises DataError with the location.
+    `check(value, location, column, role)` returns the value to use, or raises DataError with the location.
 
     Raises:
         DataError: a library, data set, split or column is missing, a row cannot be used, or data.subset is given for a
@@ -132,7 +132,10 @@ def _table(dataset: Any, place: str, columns: Columns, check: Check) -> Table:
     chosen = {role: find_column(place, role, names, columns) for role in columns.wanted}
     values = {role: _named(flat, name, place) for role, name in chosen.items()}
     rows = [
-        {role: check(value, f"{place}: row {number}", chosen[role]) for role, value in zip(values, row, strict=True)}
+        {
+            role: check(value, f"{place}: row {number}", chosen[role], role)
+            for role, value in zip(values, row, strict=True)
+        }
         for number, row in enumerate(zip(*values.values(), strict=True))
     ]
     if not rows:

@@ -15,7 +15,8 @@ from model.errors import DataError
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
-    The last line of a file may have no line break.
+    The last line of a file may have no line break. A training file gets one, because a training may join the texts of
+    both splits.
 
     A text without predefined splits (`data.path`) is cut into a training, a validation and a test split, in this order.
     A split ends at the first line break after its share of the characters. With `data.test_fraction` 0, or without a
@@ -47,10 +48,12 @@ def _texts(config: LanguageModellingConfig) -> Iterator[tuple[str, list[str], Fi
         return
     for part, path in given_places(config).items():
         text, file = read_text(path, f"data.{part}")
+        if part == "train" and not text.endswith("\n"):
+            text += "\n"
         yield part, text.splitlines(keepends=True), file, None
 
 
-def _ended(value: Any, where: str, name: str) -> str:
+def _ended(value: Any, where: str, name: str, _role: str) -> str:
     """Return the text of a row; the returned text always ends with a line break."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {name!r} is {str(value)[:40]}; must be a text")

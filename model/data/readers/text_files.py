@@ -109,9 +109,9 @@ def read_table(
     Raises:
         DataError: the file is not valid.
     """
-    text, file = read_text(path, key)
     if file_format == "auto":
         file_format = guess_format(path)
+    text, file = read_text(path, key)
     if file_format == "jsonl":
         table = Table(file, list(_json_rows(path, text, columns)))
     else:
@@ -138,7 +138,8 @@ def guess_format(path: str) -> str:
         if name.endswith(ending):
             return file_format
     raise DataError(
-        f"{path}: the name has no ending of a known format ({', '.join(ENDINGS)}); set data.format to csv, tsv or jsonl"
+        f"{path}: the name has no ending of a known format ({', '.join(ENDINGS)}); set data.format to csv, tsv or "
+        "jsonl, or save another kind of table, such as Excel or Parquet, as CSV"
     )
 
 

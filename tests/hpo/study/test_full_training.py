@@ -1,7 +1,9 @@
 """After a search by amounts the best trials are fully trained, and the winner is one of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,8 +11,9 @@ from hpo.compare.studies import read_studies
 from hpo.study.reproduce.again import reproduce
 from hpo.study.reproduce.recorded import read_files, read_recorded
 from hpo.study.winner import final_model
+from hpo.study.winner.final_model import model_task
 from hpo.study.winner.training import expected_at_end
-from hpo.trials.trial import Outcome
+from hpo.trials.trial import Outcome, TaskLayout
 from tests import tracked
 from tests.studies import STRATEGIES, Notes, prepared, rows, toy_config
 
@@ -52,11 +55,16 @@ def run(folder, config):
 
 @pytest.mark.parametrize(("trials", "name"), [(2, "successive_halving"), (5, "asha"), (9, "hyperband")])
 def test_the_winner_is_a_full_training_whatever_the_budget(tmp_path, name, trials):
-    found = run(tmp_path / "toy", tree(trials, name))
+    study = prepared(tmp_path / "toy", tree(trials, name))
+    found = tracked.run(study).run
     full = [trial for trial in found.trials if trial.amount == 8]
     assert len({trial.key for trial in full}) >= min(3, trials)
     assert (found.winner.amount, found.winner.score) == (8, max(trial.score for trial in full))
     assert {trial.amount for trial in found.searched} <= {1, 2, 8}
+    # A final training on all folds gets the curves from the first report.
+    builder = replace(study.task_builder(), plan=Mock(development=[]), layout=TaskLayout(2), checkpoints_dir=tmp_path)
+    (curve,) = model_task(builder, found.winner, found.record).payload.curves
+    assert [point["epoch"] for point in curve] == [*range(1, 9)]
 
 
 def several(limit, **changes):
