@@ -85,11 +85,11 @@ class FinishedStudy:
 
     @property
     def budget(self) -> int:
-        """The number of trials, or of different points if trials have amounts.
+        """The number of trials without retries, or of different points if trials have amounts.
 
         With amounts, a point may have several trials.
         """
-        trials = self.run.trials
+        trials = [trial for trial in self.run.trials if trial.retry_of is None]
         is_by_amount = any(trial.amount is not None for trial in trials)
         return len({trial.key for trial in trials}) if is_by_amount else len(trials)
 
@@ -349,10 +349,11 @@ def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[Fi
             yield f"{study.label} has no complete trial{at}: not compared"
     for place, group in enumerate(groups[1:], start=1):
         first, earlier = groups[0][0].data, [study.label for others in groups[:place] for study in others]
-        on = "folds" if first["examples"] == group[0].data["examples"] else "data"
+        on = "on other folds" if first["examples"] == group[0].data["examples"] else "on other data"
+        on = "with another study.repeats" if first == group[0].data else on
         who = join_names([study.label for study in group])
         was = "was" if len(group) == 1 else "were"
-        yield f"{who} {was} scored on other {on} than {join_names(earlier)}: not compared"
+        yield f"{who} {was} scored {on} than {join_names(earlier)}: not compared"
 
 
 def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
