@@ -143,16 +143,18 @@ def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[
     return number
 
 
+def _label_of(name: str) -> str:
+    """Return the label of a strategy: its name; for a user's strategy, package.module:Class, the class's name."""
+    return name.rpartition(":")[2]
+
+
 def _labels(given: str) -> dict[str, str]:
     """Return the names of strategies by label, from `LABEL=NAME,...`."""
     names: dict[str, str] = {}
     for text in list_of(str)(given):
         label, _, name = text.partition("=")
         if ":" in label:
-            # For a user's strategy, package.module:Class, the label is the name of the class.
-            label, name = label.rpartition(":")[2], label
-        if not label.replace("_", "").replace("-", "").isalnum():
-            raise ConfigError(f"--strategies: a label may have only letters, digits, '_' and '-', given '{label}'")
+            label, name = _label_of(label), label
         if label in names:
             raise ConfigError(f"--strategies: '{label}' is listed twice; give one of the two a new label: LABEL=NAME")
         names[label] = name or label
@@ -325,7 +327,7 @@ def compare_strategies(
             f"strategies: must be a list or a dict, such as strategies=['random', 'tpe'], given {strategies!r}"
         )
     given = [named_settings(each) for each in (strategies.values() if isinstance(strategies, Mapping) else strategies)]
-    labels = list(strategies) if isinstance(strategies, Mapping) else [each["name"] for each in given]
+    labels = list(strategies) if isinstance(strategies, Mapping) else [_label_of(each["name"]) for each in given]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise ConfigError(f"strategies: '{twice[0]}' is listed twice; give a dict with a label for each strategy")
     by_label = dict(zip(labels, map(strategy_settings, given), strict=True))

@@ -16,8 +16,11 @@ from hpo.config.study_config import FREE_KEYS, StudyConfig, config_from_dict, ex
 from hpo.engine.strategies import Strategy, make_strategy, strategy_type
 from hpo.errors import ConfigError, HpoError, StudyError
 from hpo.files import write_atomically
+from hpo.study.basis.configurations import first_of
 from hpo.study.basis.environment import describe_environment
+from hpo.study.basis.source_code import Code
 from hpo.study.files.folder import short_path
+from hpo.study.opening import code_of
 from hpo.study.preparing.checks import refuse_several_metrics
 from hpo.study.preparing.preparation import prepare_study
 from hpo.study.study import PreparedStudy
@@ -89,18 +92,21 @@ class ComparisonPlan:
     def open(self) -> None:
         """Create the folder with the frozen configuration, or check that the folder has the same comparison.
 
-        Raise StudyError if the folder has a study or another comparison. Also raise StudyError if the comparison in the
-        folder has more repeats than `self.repeats`.
+        Raise StudyError if the folder has a study or another comparison, or if the code has changed. Also raise
+        StudyError if the comparison in the folder has more repeats than `self.repeats`.
         """
-        folder = self.study.folder
+        folder, code = self.study.folder, self._code()
         if folder.exists:
             raise StudyError(f"name: {self.path} is a study; choose another name for the comparison")
         frozen_path = self.path / "comparison.yaml"
         if frozen_path.exists():
             frozen = upgraded("comparison", read_yaml(frozen_path), str(frozen_path))
-            if not isinstance(frozen.get("repeats"), int):
+            if not (isinstance(frozen.get("repeats"), int) and "code" in frozen):
                 raise StudyError(f"{frozen_path}: the file is not the plan of a comparison; choose another name")
-            self._refuse_changes(frozen)
+            before = Code(**frozen.pop("code"))
+            self._refuse_changes(frozen, before, code)
+            # Keep the code before the trainings, so that files that they wrote are no changes.
+            code = code.without_written(before)
         elif (self.path / "searches.csv").exists():
             raise StudyError(
                 f"{frozen_path}: the file is missing, but searches.csv exists; choose another name for the comparison"
@@ -112,7 +118,15 @@ class ComparisonPlan:
         if self.study.plan and not folder.data_dir.exists():
             objective, config = self.study.objective, self.study.config
             objective.write_development_data(config.objective_config, self.study.plan.development, folder.data_dir)
-        write_atomically(frozen_path, yaml_text(self._to_dict()))
+        write_atomically(frozen_path, yaml_text({**self._to_dict(), "code": vars(code)}))
+
+    def _code(self) -> Code:
+        """Return the code on which the results of the searches depend, with the code of all strategies."""
+        codes = [code_of(self.study_of(0, label)) for label in self.strategies]
+        revisions, pieces = (
+            {k: v for each in codes for k, v in getattr(each, name).items()} for name in ("revisions", "pieces")
+        )
+        return replace(codes[0], revisions=revisions, pieces=pieces)
 
     def _to_dict(self) -> dict[str, Any]:
         config = self.study.config.to_dict()
@@ -121,19 +135,17 @@ class ComparisonPlan:
             "repeats": self.repeats,
             "strategies": {label: dict(settings) for label, settings in self.strategies.items()},
             "data": _fingerprints(self.study),
-            "function": pickled.digest if (pickled := self.study.objective.pickled) else None,
             "config": {key: branch for key, branch in config.items() if key != "strategy"},
         }
 
-    def _refuse_changes(self, frozen: Mapping[str, Any]) -> None:
+    def _refuse_changes(self, frozen: Mapping[str, Any], before: Code, now: Code) -> None:
         free = {f"config.{key}" for key in FREE_KEYS if key != "study.trials"} | {"repeats"}
         changed = {k: v for k, v in differences(frozen, self._to_dict()).items() if k not in free}
-        if changed:
-            key, (old, new) = next(iter(changed.items()))
-            more = f" ({len(changed) - 1} more keys differ)" if len(changed) > 1 else ""
+        changes = [f"{key} was {old!r} and is now {new!r}" for key, (old, new) in changed.items()]
+        if changes := [*changes, *before.changes_to(now)]:
             raise StudyError(
-                f"{self.path} exists with another configuration: {key} was {old!r} and is now {new!r}{more}; choose "
-                f"another name, or restore the old configuration"
+                f"{self.path} exists with another configuration or other code: {first_of(changes)}; choose another "
+                f"name, or undo the changes"
             )
         if self.repeats < frozen["repeats"]:
             raise StudyError(f"repeats: must be at least {frozen['repeats']}, as in {self.path}, given {self.repeats}")
@@ -162,6 +174,10 @@ def prepare_comparison(
     if len(strategies) < 2:
         labels = ", ".join(strategies) or "none"
         raise ConfigError(f"strategies: must be two or more, given {labels}; give for example grid,random,evolutionary")
+    for label in strategies:
+        # Each search has a folder with this name; run_search deletes it.
+        if not label.replace("_", "").replace("-", "").isalnum():
+            raise ConfigError(f"strategies: a label may have only letters, digits, '_' and '-', given '{label}'")
     if repeats < 1:
         raise ConfigError(f"repeats: must be 1 or more, given {repeats}")
     if config.study.scales is not None:

@@ -39,7 +39,7 @@ class Yardstick:
     def of(cls, goal: Goal, searches: Iterable[FinishedSearch], table: Sequence[Trial] | None = None) -> "Yardstick":
         """Return a `Yardstick`, computed from the trials of `table`, or of `searches` if `table` is None."""
         if table is None:
-            losses = np.concatenate([search.losses_within_limits for search in searches])
+            losses = np.concatenate([search.losses_within_limits.reshape(-1, len(goal.metrics)) for search in searches])
         else:
             rows = [trial.losses for trial in table if trial.keeps_limits]
             losses = np.array(rows, dtype=np.float64).reshape(-1, len(goal.metrics))

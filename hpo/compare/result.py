@@ -114,8 +114,10 @@ def compare_strategies(
     """Return the content of comparison.json for strategies whose searches were repeated with paired seeds."""
     repeats = min(len(of_label) for of_label in searches.values())
     measured = {label: [measure.measured(search) for search in those] for label, those in searches.items()}
-    pairs = [pair for budget in budgets for pair in compare_pairs(measured, budget)]
-    notes = _notes(searches, measure, repeats)
+    by_budget = [compare_pairs(measured, budget) for budget in budgets]
+    num_tested = min(sum(pair["p"] is not None for pair in pairs) for pairs in by_budget)
+    notes = _notes(searches, measure, repeats, max(1, num_tested))
+    pairs = [pair for pairs in by_budget for pair in pairs]
     return as_json("strategies", name, searches, measured, measure, budgets, settings, _METHOD, notes, repeats, pairs)
 
 
@@ -224,9 +226,11 @@ def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, 
     return standing
 
 
-def _notes(searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int) -> list[str]:
+def _notes(
+    searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int, num_pairs: int
+) -> list[str]:
+    """Return the notes on a comparison; `num_pairs` is the smallest number of tested pairs at a budget, at least 1."""
     notes, every = [], all_searches(searches)
-    num_pairs = len(searches) * (len(searches) - 1) // 2
     needed = fewest_repeats(num_pairs)
     if repeats < 2:
         notes.append(ONE_EACH)

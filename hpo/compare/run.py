@@ -1,5 +1,6 @@
 """Runs the searches of a comparison, shows the progress, and writes the files of the result."""
 
+import hashlib
 import math
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -105,7 +106,11 @@ def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, 
     """
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
-    name = name or "compare-" + "-".join(study.label for study in studies)[:80]
+    labels = "-".join(study.label for study in studies)
+    if len(labels) > 80:
+        # The hash distinguishes long names that begin with the same characters.
+        labels = f"{labels[:71]}-{hashlib.sha256(labels.encode()).hexdigest()[:8]}"
+    name = name or f"compare-{labels}"
     folder = StudyFolder(RUNS / study_name(name, "name"))
     if folder.exists or (folder.path / "comparison.yaml").exists():
         raise StudyError(f"name: {folder} is a study or a comparison of strategies; choose another name")

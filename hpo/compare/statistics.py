@@ -67,22 +67,24 @@ class SignFlips:
 
         For more than 16 numbers, the test flips the signs of random subsets; `seed` is the seed of these subsets.
         """
+        rows = np.stack((values, np.abs(values), np.ones(len(values))))
         if len(values) <= _EXACT_PAIRS:
-            sums, sizes = _set_sums(values), _set_sums(np.ones(len(values)))
+            sums, magnitudes, sizes = map(_set_sums, rows)
         else:
             rng = np.random.default_rng(seed)
-            sums, sizes = np.zeros(FLIPS + 1), np.zeros(FLIPS + 1)  # The first set is the empty one.
+            totals = np.zeros((len(rows), FLIPS + 1))  # The first set is the empty one.
             for start in range(0, len(values), _BLOCK):
-                block = values[start : start + _BLOCK]
-                sets = rng.integers(2 ** len(block), size=FLIPS, dtype=np.uint8)
-                sums[1:] += _set_sums(block)[sets]
-                sizes[1:] += _set_sums(np.ones(len(block)))[sets]
+                block = rows[:, start : start + _BLOCK]
+                sets = rng.integers(2 ** block.shape[1], size=FLIPS, dtype=np.uint8)
+                for total, numbers in zip(totals, block, strict=True):
+                    total[1:] += _set_sums(numbers)[sets]
+            sums, magnitudes, sizes = totals
+        # Undo rounding errors: a mean is exactly 0 if the values cancel out, and lies between the extreme values.
+        sums[np.abs(sums) < 1e-9 * magnitudes] = 0.0
         is_set = sizes > 0
         means = sums[is_set] / sizes[is_set]
         if len(means):
-            # Undo rounding errors: a mean lies between the extreme values, and is exactly 0 if the values cancel out.
             means = np.clip(means, min(values), max(values))
-            means[np.abs(means) < 1e-9 * np.abs(values).max()] = 0.0
         return cls(np.sort(means), len(sums))
 
     @property

@@ -85,11 +85,11 @@ class FinishedStudy:
 
     @property
     def budget(self) -> int:
-        """The number of trials, or of different points if trials have amounts.
+        """The number of trials without retries, or of different points if trials have amounts.
 
         With amounts, a point may have several trials.
         """
-        trials = self.run.trials
+        trials = [trial for trial in self.run.trials if trial.retry_of is None]
         is_by_amount = any(trial.amount is not None for trial in trials)
         return len({trial.key for trial in trials}) if is_by_amount else len(trials)
 
@@ -163,7 +163,9 @@ def _read(folder: StudyFolder) -> FinishedStudy:
     later = {str(number) for number in inner(report, "counts").get("further_trained") or ()}
     later |= {str(trial.number) for trial in run.further}
     trials = sorted(run.trials, key=lambda trial: str(trial.number) in later)
-    most = max((trial.amount or 0 for trial in trials), default=0)
+    complete = [trial for trial in trials if trial.state == "complete" and trial.scale == goal.target]
+    # The winner has the largest amount among the trials within the limits; see `hpo.trials.ranking.front`.
+    _, most = max(((trial.keeps_limits, trial.amount or 0) for trial in complete), default=(False, 0))
 
     def counts(trial: Trial) -> bool:
         # A partly trained trial, or one at a smaller scale, cannot be compared with a fully trained one.
@@ -171,19 +173,20 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
     has_scales = config.study.scales is not None
     search = FinishedSearch.of(config.study.name, 0, config.study.seed, trials, goal, has_scales, counts)
-    return FinishedStudy(run, search, _data(report, config), Units.at(folder, config))
+    return FinishedStudy(run, search, _data(run, report), Units.at(folder, config))
 
 
-def _data(report: Mapping[str, Any], config: StudyConfig) -> dict[str, Any]:
+def _data(run: StudyRun, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return identifiers of the `examples` (fingerprints, or settings and file hashes) and of the `split`."""
-    described = inner(report, "data")
+    # A published study has only its report; a study that has not ended has no report.
+    config, described = run.config, vars(run.described) if run.described else inner(report, "data")
     split = inner(described, "split")
     parts = {part: figures.get("fingerprint") for part, figures in split.get("parts", {}).items()}
     if parts:
         folds = {"folds": split.get("folds"), "kind": split.get("kind"), "seed": config.split.seed}
         return {"examples": parts, "split": folds}
     data, files = config.objective_config.get("data"), described.get("files")
-    if isinstance(data, Mapping) and "path" in data and isinstance(files, list):
+    if isinstance(data, Mapping) and "path" in data and isinstance(files, list) and files:
         # Replace the path by hashes, because a moved file has the same data, and a changed file does not.
         data = {**data, "path": [file["sha256"] for file in files]}
     # A race stops trials, but does not change the splits.
@@ -209,7 +212,8 @@ def compare_studies(
         method = {"interval": "of the difference of the winners' expected scores, for each pair separately"}
         pairs = [pair for group in groups for pair in _fold_pairs(group, measure, are_all)]
         written = score_format(study.score for group in groups for study in group)
-        sentences = [_sentence(pair, measured, budgets[0], written) for pair in pairs]
+        by_label = {study.label: measure.measured(study.search) for study in studies}
+        sentences = [_sentence(pair, by_label, budgets[0], written) for pair in pairs]
     else:
         pairs = [pair for group in groups for pair in _front_pairs(group, goal, budgets[0], are_all)]
         written = score_format(search.best_at(*budgets[0]) for (search,) in measured.values())
@@ -312,7 +316,7 @@ def _front_sentence(pair: FoldPair, written: Callable[[float], str], budget: Bud
 
 def _sentence(
     pair: FoldPair,
-    searches: Mapping[str, Sequence[FinishedSearch]],
+    searches: Mapping[str, FinishedSearch],
     budget: Budget,
     written: Callable[[float], str],
 ) -> str:
@@ -325,7 +329,7 @@ def _sentence(
         over = over_text(pair["by_fold"])
         chance = ": may be chance" if low <= 0 <= high and gain else ""
         detail = f"95 % {written(low)} to {written(high)}, {len(pair['by_fold'])} {over}"
-    one, two = (searches[label][0] for label in (better, other))
+    one, two = (searches[label] for label in (better, other))
     if len(one.losses) == len(two.losses):
         return f"{clause} ({detail}){chance}"
     of = f"judged by the winners of {len(one.losses)} and {len(two.losses)} trials"
@@ -345,10 +349,11 @@ def _not_compared(studies: Sequence[FinishedStudy], groups: Sequence[Sequence[Fi
             yield f"{study.label} has no complete trial{at}: not compared"
     for place, group in enumerate(groups[1:], start=1):
         first, earlier = groups[0][0].data, [study.label for others in groups[:place] for study in others]
-        on = "folds" if first["examples"] == group[0].data["examples"] else "data"
+        on = "on other folds" if first["examples"] == group[0].data["examples"] else "on other data"
+        on = "with another study.repeats" if first == group[0].data else on
         who = join_names([study.label for study in group])
         was = "was" if len(group) == 1 else "were"
-        yield f"{who} {was} scored on other {on} than {join_names(earlier)}: not compared"
+        yield f"{who} {was} scored {on} than {join_names(earlier)}: not compared"
 
 
 def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:

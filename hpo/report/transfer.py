@@ -102,7 +102,8 @@ class ScaleResults:
         by_number = dict(zip([t.number for t in self.trials], costs, strict=True))
         means: list[float | None] = []
         for trials in self.ranked:
-            known = [cost for t in trials if (cost := by_number[t.number]) is not None]
+            # Imported trials have negative numbers; this study did not pay for them.
+            known = [cost for t in trials if t.number >= 0 and (cost := by_number[t.number]) is not None]
             means.append(math.fsum(known) / len(known) if known else None)
         return means
 

@@ -119,7 +119,7 @@ def _hashes(study: PreparedStudy, model: FinalModel | None) -> dict[str, str]:
     """Return the SHA-256 of files next to the report, by path. A reproduction compares these hashes."""
     folder = study.folder
     paths = [folder.trials_path, folder.config_path, folder.environment_path, folder.best_path, folder.imports_path]
-    paths += sorted((folder.path / model.checkpoint_dir).glob("*")) if model else []
+    paths += sorted((folder.path / model.checkpoint_dir).rglob("*")) if model else []
     by_name = {path.relative_to(folder.path).as_posix(): path for path in paths if path.is_file()}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in by_name.items()}
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hpo.engine.strategies.drawing.shift import ranked_points
 from hpo.formatting import format_count
 from hpo.report.figures.axes import TimeAxis, leave_out_far, log_ticks, time_unit
 from hpo.report.figures.scales import scale_colour, scale_name
@@ -38,11 +39,11 @@ def draw_best_so_far(subject: Subject) -> Drawn | Missing:
     if not subject.scored:
         return missing("no trial is complete")
     axis = TimeAxis.of([outcome for _, _, outcome in subject.outcomes], subject.stretches)
-    scored = (
-        subject.scored
-        if subject.scale_results is None
-        else [t for ranked in subject.scale_results.ranked for t in ranked]
-    )
+    scored = subject.scored
+    if subject.scale_results is not None:
+        # Imported trials have negative numbers, and no place among this study's trials.
+        own = ([t for t in trials if t.number >= 0] for trials in subject.scale_results.by_scale)
+        scored = [t for trials in own for t in ranked_points(trials)]
     by_number = sorted(((float(subject.places[t.number]), t) for t in scored), key=_place_key)
     by_end = sorted(((axis.at(t.ended), t) for t in scored if t.ended is not None), key=_place_key)
     unit, name = time_unit(by_end[-1][0] if by_end else 0.0)

@@ -139,10 +139,11 @@ def draw_front(subject: Subject) -> Drawn | Missing:
     if not pairs:
         return missing("the only limit is on the metric itself")
     members = subject.front if len(goal.metrics) > 1 else []
-    special = {trial.number for trial in (*members, *([] if subject.winner is None else [subject.winner]))}
+    special = {trial.number: trial for trial in (*members, *([] if subject.winner is None else [subject.winner]))}
     common = [trial for trial in subject.scored if trial.number not in special]
     sample = best_and_even(common, _MOST)
-    drawn = [trial for trial in subject.scored if trial.number in special] + sample
+    # If the trials in `scored` exceed a limit, the front's trials have less training and are not among them.
+    drawn = [special[number] for number in sorted(special)] + sample
     scores = {member.number: spreads(member, goal) for member in members}
     axes = {name: _axis(goal, name, drawn, scores, sorted(special)) for name in goal.names}
     columns = min(_COLUMNS, len(pairs))

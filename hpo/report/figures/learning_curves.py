@@ -69,7 +69,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
                 _add(
                     figure,
                     winner,
-                    _curve(outcome, axis, metric),
+                    evenly(_curve(outcome, axis, metric), _MOST_PLACES),
                     f"{subject.called}, {subject.layout.name(index)}",
                     line,
                 )

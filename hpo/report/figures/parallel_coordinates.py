@@ -37,7 +37,11 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     scores, clipped = clip({trial.number: score_of(trial) for trial in drawn})
     by_score = _number_axis(drawn, scores, is_log=False)
     others, clipped_others = _other_metrics(subject, drawn)
-    axes = {subject.metric: by_score} | others | {key: _axis(subject.space[key], drawn) for key in keys}
+    axes = (
+        {_metric_name(subject, subject.metric): by_score}
+        | others
+        | {key: _axis(subject.space[key], drawn) for key in keys}
+    )
     figure = new_figure()
     # Draw better trials later, and the winner last, on top of all.
     for trial in sorted(drawn, key=lambda t: (subject.is_winner(t), -t.loss, -t.number)):
@@ -68,13 +72,18 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     )
 
 
+def _metric_name(subject: Subject, metric: str) -> str:
+    """Return the name of a metric's axis, which differs from the names of the hyperparameters."""
+    return f"metric.{metric}" if metric in subject.space.keys else metric
+
+
 def _other_metrics(subject: Subject, trials: Sequence[Trial]) -> tuple[dict[str, _Axis], str]:
     """Return the axes of all metrics but the leading one, and sentences about clipped values."""
     axes, sentences = {}, ""
     for name in list(subject.goal.metrics)[1:]:
         values, clipped = clip({trial.number: trial.mean(name) for trial in trials})
         sentences += clipped and f" {escape_markup(name)}:{clipped}"
-        axes[f"metric.{name}" if name in subject.space.keys else name] = _number_axis(trials, values, is_log=False)
+        axes[_metric_name(subject, name)] = _number_axis(trials, values, is_log=False)
     return axes, sentences
 
 

@@ -113,8 +113,8 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
     """
     end = max(bar.end for bar in bars)
     gap, joined = 0.0, bars
-    while len(joined) > _MOST:
-        # A gap of less than 1/2000 of the picture is not visible.
+    while len(joined) > _MOST and gap < end:
+        # A gap of less than 1/2000 of the picture is not visible. With more than 3,000 rows, bars remain.
         gap = 2 * gap or end / 2_000
         joined = _join_bars(bars, gap)
     figure = new_figure()

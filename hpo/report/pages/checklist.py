@@ -80,7 +80,9 @@ def _runtime(report: ReportJson) -> str:
 
 def _parameters(report: ReportJson) -> str:
     sizes, winner, test = require(report["num_parameters"]), report["winner"], report["test"]
-    best = "" if is_missing(winner) else f"winner {winner['num_parameters']:,} (its largest training); "
+    best = ""
+    if not is_missing(winner) and winner["num_parameters"] is not None:
+        best = f"winner {winner['num_parameters']:,} (its largest training); "
     if not is_missing(test) and (tested := test["metrics"].get("parameters")) is not None:
         best = f"tested model {tested:,.0f}; {best}"
     return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
@@ -88,7 +90,7 @@ def _parameters(report: ReportJson) -> str:
 
 def _validation(report: ReportJson) -> str:
     view, test, line = winner_view(report), report["test"], ""
-    if not is_missing(test):
+    if not is_missing(test) and test["trial"] == view.trial:
         score, text = ScoresOnTest.of(test).metrics[report["metric"]["name"]], score_text(report)
         line = f"; test {score.text(text, note=False)}, evaluated {times_text(test['evaluations_of_these_data'])}"
     return f"{view.values if view.expected else f'{view.values} on validation'}{view.amount_text}{line}."

@@ -110,6 +110,8 @@ def _answer(pairs: Sequence[Pair]) -> str:
     for pair in pairs:
         if pair["better"] is not None:
             beaten.setdefault(pair["better"], []).append(pair["b"] if pair["better"] == pair["a"] else pair["a"])
+    if all(pair["p"] is None for pair in pairs):
+        return f"{when} {join_names(labels)} are {pairs[0]['verdict']}."
     if not beaten:
         which = "neither of the two" if len(labels) == 2 else f"none of the {len(labels)}"
         return f"{when} {which} is significantly better."

@@ -62,7 +62,8 @@ def _results_table(summary: ReportJson) -> Iterable[str]:
     on_test = None if is_missing(test) else ScoresOnTest.of(test)
     rows = []
     if not is_missing(winner):
-        tested = "--" if on_test is None else _estimate_text(on_test.metrics[metric], text)
+        of_winner = None if is_missing(test) or test["trial"] != winner["number"] else on_test
+        tested = "--" if of_winner is None else _estimate_text(of_winner.metrics[metric], text)
         best = f"Best (trial {winner['number']})"
         if (by := chosen_score(winner)) is not winner:
             # Show both scores: the search's is comparable with the default's, and the fresh one chose the winner.

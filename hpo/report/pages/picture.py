@@ -155,6 +155,8 @@ def _draw_trace(panel: Any, trace: Part, x: list[float], y: list[float]) -> None
         error = trace.get("error_x", {})
         spread = [error["arrayminus"], error["array"]] if error else None
         look = {"color": _colours(marker["color"]), "xerr": spread, "ecolor": error.get("color")}
+        if edge := marker.get("line"):
+            look |= {"edgecolor": _colours(edge["color"]), "linewidth": edge["width"] * _POINTS}
         panel.barh(y, x, left=trace.get("base"), height=0.7, **look, **common)
         return
     hold = line.get("shape") == "hv"
@@ -242,4 +244,4 @@ def _colours(colour: Any) -> Any:
     if not isinstance(colour, str):
         return [_colours(one) for one in colour]
     numbers = [float(number) for number in re.findall(r"[\d.]+", colour)]
-    return colour if colour.startswith("#") else (*(part / 255 for part in numbers[:3]), numbers[3])
+    return colour if not numbers or colour.startswith("#") else (*(part / 255 for part in numbers[:3]), numbers[3])

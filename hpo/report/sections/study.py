@@ -256,7 +256,7 @@ def read_extension(report: ReportJson) -> Iterator[Block]:
             str(trial["number"]),
             str(trial["before"]),
             text(trial["score_before"]),
-            "failed" if trial["score"] is None else text(trial["score"]),
+            "no score" if trial["score"] is None else text(trial["score"]),
             "" if trial["gain"] is None else f"{'+' if trial['gain'] >= 0 else ''}{text(trial['gain'])}",
             "further" if trial["continued"] else "anew",
         )

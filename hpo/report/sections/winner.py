@@ -302,7 +302,7 @@ def describe_baselines(
         random = missing(f"the study was not compared with random search: {comparison_command(study)}")
         if scores:
             name = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
-            random = {"this_study": False, "trials": scores[-1]["budget"], name: scores[-1]["mean_score"]}
+            random = {"this_study": False, "trials": scores[0]["budget"], name: scores[0]["mean_score"]}
     return {"default": _default(study, trials, expected), "random": random}
 
 
@@ -322,8 +322,8 @@ def _default(
         return missing("the default configuration is not among the extended trials")
     if not found:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
-    # With halving, the default may have several trials; take the one with the most training.
-    default = min(found, key=lambda trial: (-(trial.amount or 0), trial.number))
+    # With halving or retries, the default may have several trials; take a complete one with the most training.
+    default = min(found, key=lambda trial: (-(trial.amount or 0), trial.state != "complete", trial.number))
     metric, layout = study.config.study.metric, study.layout
     values = {layout.name(index): outcome.metrics.get(metric) for index, outcome in sorted(default.outcomes.items())}
     described: DefaultTrial = {

@@ -114,7 +114,9 @@ def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
 
 
 @pytest.mark.slow
-def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_and_a_half_written_line(capsys, made):
+def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_and_a_half_written_line(
+    capsys, made, monkeypatch
+):
     whole = files()
     code, out, _ = hpo(capsys, *COMPARE)
     assert (code, "repeat 0" in out, files()) == (0, False, whole)
@@ -130,6 +132,8 @@ def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_
     with Path("table.csv").open("a") as file:
         file.write("linear,1,0.1,0.9,0.9,0.9,0.1\n")
     assert "exists with another configuration" in refused(capsys, *COMPARE)
+    monkeypatch.setattr("hpo.engine.strategies.random.RandomSearch.REVISION", 99)
+    assert "code: revision of strategy random was" in refused(capsys, *COMPARE)
     assert files() == before
 
 
@@ -229,7 +233,7 @@ def put(name, *trials, winner=0, parts=None, **study):
     """Make a study without a record, as one that was published, whose trials have these scores by fold or metrics."""
     folder = Path("runs", name)
     shutil.copytree(KEPT, folder)
-    for path in folder.glob("study.db*"):
+    for path in (*folder.glob("study.db*"), folder / "described.json"):
         path.unlink()
     config = yaml.safe_load((folder / "config.yaml").read_text())
     config["study"] |= {"name": name, **study}
@@ -269,12 +273,14 @@ def test_three_studies_of_which_one_was_scored_on_other_data(capsys):
     put("a", (0.80, 0.70, 0.75))
     put("b", (0.85, 0.66, 0.884))
     put("c", (0.9, 0.9, 0.9), parts="other")
+    put("d", (0.9, 0.9, 0.9), parts="other")
     # Student's t of the differences .05, -.04 and .134: .048 +- 4.303 * .0870 / sqrt(3).
-    assert sentences_of(capsys, "a", "b", "c") == [
+    assert sentences_of(capsys, "a", "b", "c", "d") == [
         "b is 0.0480 better than a (95 % -0.1682 to 0.2642, 3 folds): may be chance",
-        "c was scored on other data than a and b: not compared",
+        "d is as good as c (95 % 0.0000 to 0.0000, 3 folds)",
+        "c and d were scored on other data than a and b: not compared",
     ]
-    result = result_of("a", "b", "c")
+    result = result_of("a", "b", "c", "d")
     assert [standing["label"] for standing in result["standings"]] == ["a", "b"]
     assert any("A single search does not show which strategy is better" in note for note in result["notes"])
 

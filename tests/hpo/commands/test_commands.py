@@ -59,7 +59,7 @@ def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_sa
 
     compared = hpo.compare_strategies(train, **given, **compare, settings={"dispatch": "local"})
     assert (compared.folder.name, compared.pairs.budget.tolist()) == ("compare-train", [3])
-    with pytest.raises(hpo.HpoError, match=r"function was .* choose another name"):
+    with pytest.raises(hpo.HpoError, match=r"the function changed .* choose another name"):
         hpo.compare_strategies(lambda config: 1.0, **given, **compare, name="compare-train")
     for name in ("train", "other"):
         report = found(train, **given, name=name).report().page.with_suffix(".json").read_text()
@@ -72,6 +72,7 @@ def test_the_command_that_a_report_recommends_for_a_comparison_is_not_refused(st
 
 
 def test_what_the_commands_refuse_is_refused_from_python(study):
+    compared = hpo.compose("objective=toys:raises", "data=none", "model=none", "training=none", "+space.x=[1,2]")
     fails = ("objective=toys:raises", "data=none", "model=none", "training=none", "study.metric=score")
     Path("old.csv").write_text("score,lr\n1.0,0.1\n")
     for call, says in (
@@ -94,6 +95,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: hpo.reproduce(study, tolerance=2), "tolerance: must be at least 0"),
         (lambda: hpo.compare_strategies(max, strategies="grid"), "strategies: must be a list or a dict, such as"),
         (lambda: hpo.compare_strategies(max, strategies=["tpe", {"name": "tpe"}]), "strategies: 'tpe' is listed twice"),
+        (lambda: hpo.compare_strategies(compared, strategies={"../a": "grid", "b": "tpe"}), "'-', given '../a'"),
         (lambda: study.retry(99), "trial: trial 99 does not exist; give a failed trial that has no retry (none)"),
         (lambda: study.plot("contours"), "figure: contours has nothing to show: "),
         (lambda: Evaluation(study, {}, Path(), None).front, "to score the whole front, test with `front=True`"),

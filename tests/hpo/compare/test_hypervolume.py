@@ -71,6 +71,7 @@ def test_a_point_is_attained_by_the_searches_that_have_a_trial_as_good_in_both()
     searches = [*made_up("a", 5), one((math.inf,), (math.inf,))]
     stairs = attainment(searches, TWO)
     assert list(stairs) == ["25", "50", "75"]
+    assert Yardstick.of(TWO, [*searches, one((), ())]).whole == Yardstick.of(TWO, searches).whole
     for level, corners in stairs.items():
         losses = np.array(corners) * (-1, 1)
         assert (np.diff(losses, axis=0) * (1, -1) > 0).all()

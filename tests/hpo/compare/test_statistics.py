@@ -23,6 +23,7 @@ def test_the_exact_test_is_scipys(differences):
     # Rounding breaks no tie.
     whole, tenths = [3, -1, -2, 1] * 3, [0.3, -0.1, -0.2, 0.1] * 3
     assert SignFlips.of(tenths, 0).p == SignFlips.of(whole, 0).p
+    assert SignFlips.of([1e8, *(0.01 + k / 1000 for k in range(9))], 0).p == 2 / 2**10
 
 
 def test_the_random_test_is_near_scipys_and_never_zero():

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,11 @@ ODD_POINTS = [
     {HOSTILE: ODD.dimensions[0].values[k % 6], "n": [3, 1, 2][k % 3], "single": 7, "count": 1 + k % 2}
     for k in range(30)
 ]
+FEW = climbed(0.7, (2, 2))
+IMPORTED = [replace(trial, number=trial.number - 1) for trial in FEW.trials]
+WIDE = Goal({"score": "maximize", "x": "minimize"}, (Limit("x", 0.5),))
+SHORT = of_several(12, WIDE, amount=2)
+OVER = next(trial for trial in SHORT if trial.excess > 0)
 CASES = {
     "nothing yet": subject([]),
     "all failed": subject([trial(k, [None, 0.5]) for k in range(12)]),
@@ -45,13 +51,15 @@ CASES = {
     "none within the limits": subject(of_several(12, NARROW), goal=NARROW),
     "one metric and a limit": subject(of_several(12, LIMITED), goal=LIMITED),
     "scales": climbed(0.7),
+    "imports": replace(FEW, scale_results=replace(FEW.scale_results, trials=IMPORTED)),
+    "front of less training": subject([*SHORT, replace(OVER, number=12, amount=4)], goal=WIDE),
     "one trial of four scales": climbed(0.7, (1, 0, 0, 0)),
     "no trial of two scales": climbed(0.7, (0, 0)),
     "huge scores": subject([trial(k, [1e100 * (-1) ** k]) for k in range(12)]),
 }
 
 
-@pytest.mark.quick("conditional", "one value of each", "all failed")
+@pytest.mark.quick("conditional", "one value of each", "all failed", "imports", "front of less training")
 @pytest.mark.slow("several metrics", "one metric and a limit", "odd choices", "scales")
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)

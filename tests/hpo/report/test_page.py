@@ -193,9 +193,10 @@ def test_the_table_for_a_paper_has_matching_digits_and_the_default_whatever_beca
 
 def test_a_caption_names_only_spreads_that_the_table_has(written):
     single = {**written[0]["winner"], "standard_deviation": None, "score": 0.7}
-    test = {"metrics": {"score": -0.5}, "default": None, "evaluations_of_these_data": 1}
+    test = {"metrics": {"score": -0.5}, "default": None, "evaluations_of_these_data": 1, "trial": single["number"]}
+    other = test | {"trial": 99}
     interval = test | {"estimates": {"score": {"value": -0.5, "low": -0.6, "high": -0.4}}}
-    for each, cell in ((test, "$-$0.5000"), (interval, "$-$0.5000 ($-$0.6000 to $-$0.4000)")):
+    for each, cell in ((test, "$-$0.5000"), (other, "--"), (interval, "$-$0.5000 ($-$0.6000 to $-$0.4000)")):
         text = render_latex({**written[0], "winner": single, "test": each})
         assert f"& $0.7000$ & {cell} " in text
         assert ("with 95 \\% intervals in brackets" in text, r"\pm" in text) == ("to" in cell, False)

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
@@ -63,7 +64,8 @@ def test_each_scale_has_its_own_best_and_its_share():
         # Seconds are as the costs here.
         assert one["share_of_cost"] == pytest.approx(one["share_of_seconds"])
     # Costs are those of the trials where none are given.
-    assert ScaleResults(found.space, found.changes, found.trials).costs == pytest.approx(COSTS)
+    imported = [replace(t, number=-1 - t.number, outcomes={}, cost=0.0) for t in climbed(0.7, seed=1).trials]
+    assert ScaleResults(found.space, found.changes, [*imported, *found.trials]).costs == pytest.approx(COSTS)
 
 
 @pytest.mark.parametrize("has_target", [True, False])

@@ -10,9 +10,10 @@ import hpo
 from hpo.report.sections.cautions import cautions
 from hpo.report.sections.cost import EnvironmentPart, describe_environment
 from hpo.report.sections.space import describe_range, describe_space
-from hpo.report.sections.winner import against_default, over_text
+from hpo.report.sections.winner import against_default, describe_baselines, over_text
 from hpo.study.view.cautions import at_the_end
 from hpo.trials.goal import Goal, Limit, finished
+from hpo.trials.space.first_points import default_of
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, TaskLayout, Trial
 from tests.hpo.commands.searched import found
@@ -183,6 +184,15 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
 ])  # fmt: skip
 def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_compared(now, before, more, text):
     assert text in compared(now, before, **more)
+
+
+def test_the_baselines_are_at_the_full_budget_and_of_the_defaults_retry(tmp_path):
+    study = prepared(tmp_path / "study", toy_config("grid"))
+    default = default_of(study.space, study.config)
+    at_budgets = [{"label": "random", "unit": "trials", "budget": n, "mean_score": n / 9} for n in (9, 3)]
+    trials = [trial(0, [None], default), trial(1, [0.5], default)]
+    found = describe_baselines(study, trials, {"standings": at_budgets}, None)
+    assert (found["default"]["number"], found["random"]["mean_score"]) == (1, 1.0)
 
 
 def test_a_mean_is_over_folds_seeds_or_both():

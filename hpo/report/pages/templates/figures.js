@@ -18,7 +18,7 @@ const draw = place => {
   Plotly.newPlot(place, data, layout, settings);
   // A click on a mark shows the row of its trial.
   place.on("plotly_click", ({points: [point]}) => {
-    const trial = /\d+/.exec(point.data.meta ?? point.customdata);
+    const trial = /-?\d+/.exec(point.data.meta ?? point.customdata);
     const row = document.getElementById("trial-" + trial);
     if (!row) return;
     row.hidden = false;

@@ -3,7 +3,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
   const rows = [...table.tBodies[0].rows];
   [...table.tHead.rows[0].cells].forEach((head, column) => head.addEventListener("click", () => {
     const way = head.dataset.way = head.dataset.way === "1" ? "-1" : "1";
-    const text = row => row.cells[column].textContent;
+    // Commas separate the thousands of a number.
+    const text = row => row.cells[column].textContent.replaceAll(",", "");
     const compare = (a, b) => a === "" || b === "" ? (a === "") - (b === "")
       : way * (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
     table.tBodies[0].append(...[...rows].sort((a, b) => compare(text(a), text(b))));
