@@ -67,7 +67,6 @@ def pytest_collection_modifyitems(config, items):
     _keep_one_tenth(config, items)
     for item in items:
         _keep_one_tier(item)
-        # In front: what stands behind it is applied later, and wins.
         item.add_marker(pytest.mark.filterwarnings("error"), append=False)
 
 

@@ -58,12 +58,10 @@ class Chromium:
         os.close(self._from)
 
     def resize(self, width, height):
-        """Give the window another size, in CSS pixels."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._call("Emulation.setDeviceMetricsOverride", **size)
 
     def open(self, address):
-        """Go to an address; one that differs in its fragment alone is loaded anew too."""
         self._call("Page.navigate", url="about:blank")
         self._call("Page.navigate", url=address)
 

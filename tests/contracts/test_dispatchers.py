@@ -59,9 +59,7 @@ def test_every_task_gives_one_outcome_and_its_curve_streams(dispatcher):
 
 
 def test_where_a_task_is_trained_is_reported_before_all_else_where_that_is_not_here(dispatcher):
-    """Also of a process that replaces one that has died."""
     for dies in (False, True, False):
-        # Where it would end these tests, nothing dies.
         objective = "dies" if dies and not dispatcher.runs_here else "score"
         for number in range(2):
             dispatcher.submit(task(number, objective))

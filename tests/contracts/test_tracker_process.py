@@ -56,7 +56,6 @@ def wait(condition, limit):
 
 
 def test_a_live_curve_is_there_within_five_seconds_and_has_each_point_once(folder):
-    """Timed from when the process is up, which takes longer than that."""
     study = tracked_study(folder)
     tracker, client = tracker_with_a_trial(study), MlflowClient(study.config.track.uri)
     wait(lambda: client.get_experiment_by_name("tests") and len(client.search_runs(["1"])) == 2, 120)

@@ -108,7 +108,6 @@ def test_of_several_metrics_every_one_is_shown_and_which_trials_are_on_the_front
         assert metrics[f"chosen/{name}"] == result.winner.mean(name)
     assert (tags["hpo.chosen_trial"], tags["hpo.limits"]) == (str(result.winner.number), "seconds <= 4")
     assert tags["hpo.chosen_as"] == "the knee of the front"
-    # Whatever is better beyond the limits.
     assert metrics["best_score"] == max(trial.score for trial in complete if trial.keeps_limits)
     every, alone = (opened(front.views[view]) for view in (front.view, f"{front.view}-front"))
     flags = ["tags.`hpo.is_on_front`", "tags.`hpo.is_within_limits`"]

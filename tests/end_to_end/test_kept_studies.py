@@ -70,7 +70,6 @@ def test_another_format_is_named_by_every_command_and_the_study_stays_as_it_is(c
 
 
 def test_an_older_document_is_upgraded_step_by_step_and_another_refused():
-    """With invented steps, until a release has a first one: from 1 by way of 2, where nothing changes, to 4."""
     steps = {
         ("report", 1): lambda document: {"winner": document["best"]},
         ("report", 3): lambda document: document | {"winner": {"number": document["winner"]}},

@@ -139,7 +139,6 @@ def test_another_revision_is_refused_and_may_be_allowed(whole, capsys):
 
 
 def test_edits_of_the_toolkit_are_a_warning_a_note_and_a_caution(whole, capsys):
-    """Nothing that its revisions cover has changed, or the tests of those fail."""
     change_noted_code("toolkit", "files", "0123")
     line = "toolkit: its files were edited (hash 0123, now "
     assert goes_on(capsys).count(f"warning: {line}") == 1

@@ -111,7 +111,6 @@ def test_tasks_of_a_lost_node_run_elsewhere_and_it_does_not_count(cluster, pool)
     # Ray ends the processes of a lost node some moments later.
     time.sleep(2)
     may_end.touch()
-    # Only the one that ran there was started twice.
     assert attempts(pool, 3) == [1, 1, 2]
 
 

@@ -116,7 +116,6 @@ def test_a_server_that_answers_after_15_seconds_costs_less_than_a_twentieth_of_t
     assert dispatcher.driver_seconds < dispatcher.training_seconds / 20
     server.set_mode("pass")
     assert synchronise(study)
-    # What was sent before is carried out by now, too.
     time.sleep(18)
     assert synchronise(study)
     assert_shows_the_record(study)

@@ -153,7 +153,6 @@ def test_data_without_a_fingerprint_may_not_move():
         ({"parts": {"a": file}}, {"parts": {"b": file}}, {}),
         ({"parts": {"curves": file}}, {"parts": {"curves": file, "b": file}}, line),
         ({"parts": {"a": file}}, {"parts": {"b": {"fingerprint": "g"}}}, line),
-        # Of indices and labels alone, not of content.
         (split, split | {"has_digests": False, "files": {}}, line),
         (split, split | {"has_digests": True, "files": {}}, {}),
         (split | {"files": {"a": file}}, split | {"files": {"b": file}}, {}),

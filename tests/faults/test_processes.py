@@ -48,7 +48,6 @@ def still_works(child):
 
 @pytest.mark.parametrize(("entry", "variable"), [("", None), ("lib", "own:.")])
 def test_a_task_finds_what_the_search_found_before_it_changed_its_folder(tmp_path, monkeypatch, entry, variable):
-    """And a program that it starts has the user's own PYTHONPATH: it may be another Python."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / entry / "beside_it.py").touch()
@@ -188,7 +187,6 @@ def test_the_most_memory_that_a_task_held_of_a_gpu_is_reported(monkeypatch):
 
 
 def test_a_gpu_is_free_before_the_next_task(monkeypatch):
-    """What holds itself, as networks with hooks do, is gone before torch's memory is given back."""
 
     class Network: ...
 

@@ -48,7 +48,6 @@ def test_the_second_signal_ends_at_once_although_the_objective_ignores_the_first
 
 @pytest.mark.nightly
 def test_a_signal_to_the_whole_group_on_ray_with_mlflow_saves_and_leaves_no_process(undisturbed):
-    """As a terminal and a service manager send it: workers get it as well."""
     Path("wait").touch()
     driver = start("search", "objective=toy_faults:waits", *TRACKED, "dispatch.workers=2", "dispatch.retries=0")
     wait_for_line(driver, " 2/15")

@@ -64,7 +64,6 @@ def test_a_retried_task_goes_on_from_its_last_state(pool, directory, tmp_path):
 
 
 def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool, directory):
-    """Both at once, so that the other tasks have no place but theirs."""
     before = psutil.Process().children(recursive=True)
     outcomes, _ = run(pool, [task(0, "stops_its_process"), task(1, "sleeps"), *others()])
     for number in (0, 1):
@@ -73,6 +72,5 @@ def test_workers_that_fall_silent_are_killed_and_their_slots_are_used_again(pool
     assert are_unaffected(outcomes)
     stopped = [process for process in before if process.is_running() and process.status() == psutil.STATUS_STOPPED]
     assert not outliving(stopped, 5.0)
-    # Each waits for the other, so that they only end where both slots work.
     outcomes, _ = run(pool, [task(number, "meets_another") for number in (0, 1)])
     assert outcomes[0].error is outcomes[1].error is None

@@ -50,7 +50,6 @@ def read_whole_configuration(text: str) -> None:
 
 
 def put_together(tree: dict[str, Any]) -> None:
-    """As far as `hpo search` goes before anything is created; refused or not, the first round must come."""
     study = prepare_study(config_from_dict(tree))
     counts = [value for value in study.config.strategy.values() if isinstance(value, int)]
     if study.config.strategy["name"] not in ("gp", "tpe", "cma_es", "qmc") and max(counts, default=0) < 1000:
@@ -69,7 +68,6 @@ DATA = {
 
 @functools.cache
 def composed(name: str) -> dict[str, Any]:
-    """The configuration of one kind of data, composed once a process: Hydra takes a fifth of a second."""
     return compose.compose_config("train", [f"data={name}", *DATA[name][0], "data.path=unknown"])
 
 

@@ -39,7 +39,6 @@ def fuzzer(target, number=1):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_input_is_answered_or_refused(name):
-    """In more seconds more of them; a failure prints its seed."""
     end, count, target = time.monotonic() + SECONDS / len(TARGETS), 0, TARGETS[name]
     for number in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count(1)):
         try:

@@ -47,7 +47,6 @@ def chosen_for(*overrides):
     ("data=text_classification data.path=reviews.csv", ("encoder", "accuracy", "maximize")),
     ("data=digits", ("encoder", "accuracy", "maximize")),
     ("data=table data.path=table.csv data.metric=accuracy", (None, "accuracy", "maximize")),
-    # What is given counts before the kind's own.
     (f"{PAIRS} study.metric=loss", ("encoder_decoder", "loss", "minimize")),
     (f"{PAIRS} study.metric=loss study.direction=maximize", ("encoder_decoder", "loss", "maximize")),
 ])  # fmt: skip

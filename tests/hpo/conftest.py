@@ -17,7 +17,6 @@ def server(monkeypatch):
         monkeypatch.setenv(name, value)
     import s3fs
 
-    # One that an earlier test has made without credentials would be taken again.
     s3fs.S3FileSystem.clear_instance_cache()
     bucket = f"bucket-{uuid.uuid4()}"
     s3fs.S3FileSystem().mkdir(bucket)

@@ -62,7 +62,6 @@ NOT_LOADED = {
     "import hpo.study.preparing.preparation, hpo.study.opening, hpo.track": "optuna sqlalchemy torch ray mlflow pandas",
     "from hpo.cli.main import main; main(['--help'])": "torch ray mlflow hydra optuna pandas numpy pydantic",
     "from hpo.cli.main import main; main(['list', '--in', 'studies'])": "pandas optuna torch numpy mlflow ray",
-    # What is refused is refused before anything slow is read.
     "from hpo.cli.main import main; main(['search', 'model.num_heads=7'])": "torch ray mlflow optuna pandas scipy",
     "from hpo.cli.main import main; main(['resume', 'nothing'])": "torch ray mlflow optuna pandas hydra",
 }

@@ -65,7 +65,6 @@ def packed_equals_padded(task, encoded, network, indices=None):
 @pytest.mark.parametrize("more", [{}, {"model__num_key_heads": 1, "model__key_width": 6, "model__norm_order": "last"}])
 def test_a_packed_batch_has_the_loss_and_gradients_of_the_padded_one(data, positions, more):
     _, task, encoded, network = build(data, model__positions=positions, **more)
-    # All, and those of equal lengths on neither, one or both sides.
     for indices in (None, torch.tensor([3, 0]), torch.tensor([2, 2, 1]), torch.tensor([1])):
         packed_equals_padded(task, encoded, network, indices)
 

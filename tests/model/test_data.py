@@ -101,7 +101,6 @@ def test_texts_that_are_cut_are_counted_and_refused_above_the_share(tmp_path):
 
 @pytest.mark.parametrize("unit", ["words", "blanks", "characters", "subwords"])
 def test_the_sources_and_targets_that_a_training_cuts_are_counted_before(tmp_path, unit):
-    """By the tokens that the training itself learns, of which a letter may become two, and without the test split."""
     texts = ["a", *(" ".join(["\u0130stanbul"] * length) for length in (1, 2, 2, 3, 5))]
     splits = {"train": texts, "validation": texts[2:5], "test": ["a b c d e f g h"]}
     for part, rows in splits.items():

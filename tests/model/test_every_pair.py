@@ -80,7 +80,6 @@ def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(family, 
     more = {"bidirectional": False, "reverse_source": True} if family == "recurrent" else {}
     network = pair(family, seed=3, **settings, **more)  # of each family, some targets end sooner than others
     source, attention_mask, target = batch()
-    # What is there in place of padding must not matter.
     source = torch.where(attention_mask, source, torch.randint(3, VOCABULARY, source.shape))
     together, found = network(source, attention_mask, target), beam_search(network, source, attention_mask, 9, 3, 0.6)
     for place, length in enumerate(attention_mask.sum(1).tolist()):
@@ -93,7 +92,6 @@ def test_neither_padding_nor_what_else_is_in_the_batch_changes_anything(family, 
 
 @pytest.mark.parametrize("settings", CONVOLUTIONAL)
 def test_the_whole_network_is_that_of_gehring_et_al(settings):
-    """Sections 3.1 to 3.4, for one pair: e, z of the encoder, and h, d, a, c of each block of the decoder."""
     network = pair("convolutional", **settings)
     source, attention_mask, target = batch()
     length, reach = int(attention_mask[1].sum()), settings.get("filter_width", 3)

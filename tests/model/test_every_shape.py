@@ -127,7 +127,6 @@ def test_the_first_loss_is_the_log_of_the_number_of_answers_and_nearly_that_in_h
 
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_a_head_that_learns_faster_begins_with_the_same_logits(is_tied):
-    """Only the size of the weights and of the step differs."""
     settings = {"model__tied_embeddings": is_tied}
     networks = [build("language_modelling", **settings, model__head_scale=scale)[3].eval() for scale in (1.0, 4.0)]
     torch.testing.assert_close(*(network(torch.arange(5)[None]) for network in networks))
@@ -181,7 +180,6 @@ def test_a_masked_label_gets_no_gradient_and_every_other_is_counted_and_does(dat
 
 @pytest.mark.parametrize(NAMES, [case for case in CASES if case.values[0] == "language_modelling"])
 def test_later_tokens_are_not_seen(data, family, settings):
-    """Of targets: token by token in test_every_pair.py."""
     network = build(data, family, **settings)[3].eval()
     before, after = (network(torch.tensor([tokens])) for tokens in ([4, 5, 6, 7, 8], [4, 5, 6, 8, 7]))
     torch.testing.assert_close(before[:, :3], after[:, :3])
@@ -201,7 +199,6 @@ def test_a_padded_batch_has_the_gradient_of_its_examples_one_by_one(data, family
 
 
 def test_keys_and_values_that_are_repeated_for_a_kernel_without_groups_give_what_groups_give(monkeypatch):
-    """As on a GPU, where torch's own groups have no kernel."""
     _, task, encoded, network = build("translation", model__num_heads=4, model__num_key_heads=2)
     found = []
     for takes_groups in (True, False):

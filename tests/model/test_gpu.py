@@ -67,7 +67,6 @@ def losses(fold, config, **task):
 @pytest.mark.parametrize("family", ["transformer", "recurrent", "convolutional"])
 @pytest.mark.parametrize("data", ["digits", *TEXTS])
 def test_a_training_is_near_to_the_cpus(configure, fold, data, family):
-    """On the CPU, weights that differ by 1e-6 end in losses that differ by 5e-7 at most."""
     config = configure(data, family, training__epochs=3, training__batch_size=16, training__evaluate_every_steps=1)
     here, there = run(fold(config))[0], run(fold(changed(config, device="cpu")))[0]
     assert len(here) == len(there)
@@ -77,7 +76,6 @@ def test_a_training_is_near_to_the_cpus(configure, fold, data, family):
 
 @pytest.mark.parametrize("optimizer", allowed("optimizer"))
 def test_every_optimizer_steps_as_on_the_cpu(configure, fold, optimizer):
-    """To 5e-3; Muon rounds to bfloat16: to 2 %."""
     config = configure("digits", training__optimizer=optimizer)
     here, there = losses(fold, config), losses(fold, changed(config, device="cpu"))
     assert here[-1] == pytest.approx(there[-1], rel=0.02 if optimizer == "muon" else 5e-3)
@@ -95,7 +93,6 @@ def test_every_precision_trains(configure, fold, data, precision):
 
 @pytest.mark.parametrize("data", ["text_classification", "language_modelling"])
 def test_a_training_that_was_interrupted_ends_with_the_same_bits(configure, fold, tmp_path, data):
-    """With dropout, whose numbers the GPU draws."""
     given = of("training", {"deterministic": DEVICE == "cuda", "batch_size": 16, "epochs": 4})
     config = configure(data, model__dropout=0.2, **given)
     points, result = run(fold(config))
@@ -109,7 +106,6 @@ def test_a_training_that_was_interrupted_ends_with_the_same_bits(configure, fold
 @pytest.mark.parametrize("data", ["text_classification", "tagging", "translation"])
 @pytest.mark.parametrize(("precision", "near"), [("float32", 1e-5), ("bfloat16", 0.01)])
 def test_packed_batches_train_as_padded_ones(configure, fold, data, precision, near):
-    """One batch holds all, so that both ways have the same: its loss to 1e-5 in float32, and to 1 % in bfloat16."""
     config = configure(data, training__batch_size=1000, training__precision=precision)
     packed, padded = (run(fold(changed(config, batching=each)))[0] for each in ("packed", "shuffled"))
     assert packed[0]["train_loss"] == pytest.approx(padded[0]["train_loss"], rel=near)
@@ -125,7 +121,6 @@ HEADS = {"all_heads": LARGER, "grouped": GROUPED, "alibi": ALIBI, "grouped_and_a
 @pytest.mark.parametrize("data", ["text_classification", "language_modelling", "translation"])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_attention_never_takes_the_quadratic_kernel(configure, fold, data, precision, heads):
-    """With padding, and without: torch raises where no other kernel fits."""
     with sdpa_kernel(NOT_QUADRATIC):
         run(fold(configure(data, training__precision=precision, **of("model", heads))))
 

@@ -223,7 +223,6 @@ def test_without_attention_there_is_no_map(reverser):
 
 
 def test_without_a_target_the_decoder_reads_the_predicted_tokens_and_not_their_text(reverser, monkeypatch):
-    """As a text `<unknown>` is other tokens, and a target without END has one token more than is ever read."""
     (predicted,) = objective.predict(folder := reverser(), ["1 2 3"], {})
     assert maps_of(folder, "1 2 3")[1]["rows"] == ["<start>", *predicted.split()]
     known = load_checkpoint(folder).task.target_tokens.encode("1")[0]

@@ -112,7 +112,6 @@ def test_the_checkpoint_scores_as_its_training_reported(fold, tmp_path):
 
 
 def test_texts_are_learned_from_the_training_split_alone_and_scored_as_each_is_alone(fold, reviews, tmp_path):
-    """Texts are scored in batches of like lengths, and their scores come back in ascending order."""
     config = small("text_classification", data__path=str(reviews), data__min_count=1, training__epochs=15)
     task = fold(config, metric="accuracy", **MAXIMIZE, checkpoint_dir=str(tmp_path / "checkpoint"))
     assert run(task)[1]["accuracy"] > 0.8
@@ -160,7 +159,6 @@ def test_sums_by_example_give_each_metric_of_all_test_examples_and_of_one_alone(
             continue  # why the metric is not known by example
         score = found["score_of_sums"].get(name, lambda sums: sums[:, 0] / sums[:, 1])
         assert score(rows.sum(axis=0, keepdims=True))[0] == pytest.approx(found[name])
-        # One example alone has fewer classes than all, and macro F1 is a mean over the classes of all.
         for number in range(0, 12, 5) if name != "macro_f1" else ():
             assert score(rows[[number]])[0] == pytest.approx(scored(config, task, [number])[name])
 
@@ -215,7 +213,6 @@ def test_reading_data_loads_no_torch():
 
 
 def test_the_loss_is_the_mean_over_examples_whatever_the_batch(fold):
-    """Of one token, less than an example has, of a hundred, and of all."""
     tasks = [fold(small(training__epochs=1, training__evaluation_tokens=tokens)) for tokens in (1, 100, 10**6)]
     losses = [run(task)[1]["loss"] for task in tasks]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)

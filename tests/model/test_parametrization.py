@@ -109,7 +109,6 @@ def test_scales_are_networks_each_twice_as_large_as_the_one_before(family, over)
 
 
 def test_a_checkpoint_is_read_with_the_scales_of_its_network(fold, tmp_path):
-    """Of 16 numbers per token, where the base has 128, and of one layer, where it has two."""
     run(fold(small(**MUP), checkpoint_dir=str(tmp_path / "model")))
     network = load_checkpoint(str(tmp_path / "model")).network
     assert (network.head.scale, network.encoder.layers[0].branch_scale) == (pytest.approx((16 / 128) ** -0.5), 2)

@@ -44,7 +44,6 @@ def trained(task):
 
 @pytest.mark.slow
 def test_the_losses_and_metrics_are_those_of_one_process(fold):
-    """Also where the last batch of an epoch has fewer examples than there are processes."""
     given = {"epochs": 30, "max_steps": 50, "batching": "by_length", "accumulation": 2, "ema": 0.9}
     task = fold(small("generated", **(EXACT | PUZZLE | of("training", given | {"evaluation_tokens": 150}))), size=321)
     alone, result = run(task)
@@ -57,7 +56,6 @@ def test_the_losses_and_metrics_are_those_of_one_process(fold):
 
 @pytest.mark.slow
 def test_processes_that_a_signal_ends_save_their_state_and_another_number_of_them_goes_on(fold, tmp_path):
-    """No step is trained twice; the same bits of one process: test_resuming.py."""
     config = small("generated", **EXACT, **PUZZLE, training__epochs=12)
     alone, _ = run(fold(config, size=400))
     task = fold(config, size=400, resume_dir=str(tmp_path / "state"))
@@ -77,7 +75,6 @@ def test_processes_that_a_signal_ends_save_their_state_and_another_number_of_the
 
 @pytest.mark.parametrize(("every", "steps"), [(10, (9, 10, 20)), (30, (20,))])
 def test_a_notice_at_any_step_costs_no_evaluation(fold, tmp_path, monkeypatch, every, steps):
-    """Also where an evaluation is due after the step, where it is the last, and where both are so."""
     settings = {"evaluate_every_steps": every, "patience": None, "max_steps": 20, "epochs": 6, "batch_size": 16}
     task = fold(small(**of("training", settings)))
     undisturbed = run(task)
@@ -115,7 +112,6 @@ def test_one_process_joins_nobody_whatever_its_environment_says(monkeypatch):
     [*((1, rank, 0) for rank in (None, "0", "3")), (4, None, 0), (4, "1", 1), (4, "3", 3)],
 )
 def test_each_process_makes_a_gpu_of_its_own_the_current_one(monkeypatch, visible, rank, expected):
-    """Also where it sees no other, and the first as well: torch makes no GPU without an index the current one."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
     done = []

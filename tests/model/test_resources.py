@@ -96,7 +96,6 @@ def test_the_operations_of_a_token_are_those_of_palm(is_tied):
 
 
 def test_a_share_of_the_peak_is_that_of_all_devices_whose_peak_goes_by_their_name(monkeypatch):
-    """Half of what two devices can do."""
     others = (("NVIDIA L40", None), ("NVIDIA A100-SXM4-40GB", 312e12), ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None))
     for name, peak in (("NVIDIA H100 80GB HBM3", 989.4e12), ("NVIDIA H100 PCIe", 756e12), *others):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)

@@ -132,13 +132,11 @@ def saved(monkeypatch):
 
 
 def test_states_cost_a_twentieth_of_the_time_at_most(fold, tmp_path, saved):
-    """After a state that took long, the next evaluations are not saved; the last one always is."""
     points, _ = run(fold(small(**HARD), **state_of(tmp_path)))
     assert saved == [points[0]["step"], points[-1]["step"]]
 
 
 def test_a_long_epoch_is_saved_by_time(fold, tmp_path, saved, monkeypatch):
-    """Killed in the middle of an epoch, it goes on from the last state, with the same bits."""
     task = fold(small(**BETWEEN, training__evaluate_every_steps=60))
     whole, save = run(task), Resumable.save
 

@@ -30,7 +30,6 @@ PLATEAU = {"training__schedule": "plateau", "training__plateau_patience": 1, "tr
 
 @pytest.mark.slow
 def test_the_running_mean_of_the_weights_is_evaluated_and_stored(fold, tmp_path):
-    """Worked out once more from the weights after each step, which a training without it has."""
     settings = {"epochs": 1, "patience": None, "schedule": "constant", "warmup_fraction": 0.0, "batch_size": 16}
 
     def weights_of(steps, **changes):
@@ -63,7 +62,6 @@ def test_a_training_and_its_schedule_end_after_max_steps_and_evaluations_come_ev
 
 
 def test_a_training_without_validation_repeats_the_plateaus_of_others(fold):
-    """Of one other training it repeats each learning rate; of two the geometric mean."""
     config = small(**PLATEAU, training__epochs=6, training__min_gain=0.3)
     points, _ = run(fold(config))
     rates = [point["lr"] for point in points]
@@ -164,7 +162,6 @@ def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fo
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch asks for it where a graph ends.
 def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(fold, monkeypatch, tmp_path):
-    """What is traced is ours; the code that torch generates from it takes a C++ compiler a minute."""
     calls = []
 
     def traced(function, **options):

@@ -11,18 +11,15 @@ score = toys.score
 
 
 def odd_names(task):
-    """As `score`, with a metric that MLflow would not take by its name."""
     return (yield from toys.score(task)) | {"acc@5(%)": 1.0}
 
 
 def sized(task):
-    """As `score`, with a second metric, and one that is called as what a tracker and a table have themselves."""
     toy_ = task["config"]["toy"]
     return (yield from toys.score(task)) | {"size": toy_["width"] * toy_["layers"], "seconds": toy_["width"] / 8}
 
 
 def paced(task):
-    """As `score`, in a time that can be told from nothing."""
     time.sleep(0.02)
     return (yield from toys.score(task))
 
@@ -35,14 +32,12 @@ def noisy(task):
 
 
 def best_but_fails(task):
-    """As `noisy`, but what is best fails on its last fold."""
     if task["config"]["toy"]["layers"] == 3 and task["fold"] == 4:
         raise MemoryError("too large")
     return noisy(task)
 
 
 def noisy_continued(task):
-    """As `noisy`, better the longer it is trained; it fails where an earlier trial's state is missing."""
     list(toys.continued(task))
     return {"score": noisy(task)["score"] - 1 / task["amount"]}
 

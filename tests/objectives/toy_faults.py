@@ -26,7 +26,6 @@ def full_disk(task):
 
 
 def logged(task):
-    """As the toy's score, after as many seconds as the configuration says; every start leaves a line."""
     with Path("starts").open("a") as file:
         file.write(f"{task['trial']}\n")
     time.sleep(task["config"]["seconds"])
@@ -34,14 +33,12 @@ def logged(task):
 
 
 def waits(task):
-    """Begin no third trial while the flag is there."""
     while task["trial"] >= 2 and Path("wait").exists():
         time.sleep(0.02)
     return (yield from toys.score(task))
 
 
 def ignores(task):
-    """From its third trial on, while the flag is there: ignores every signal, and never reports again."""
     if task["trial"] >= 2 and Path("ignores").exists():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -96,13 +93,11 @@ def sleeps(task):
 
 
 def not_finite(task):
-    """What is best of all its points is not a number, and what is second best infinite."""
     layers = task["config"]["toy"]["layers"]
     return {"score": {3: math.nan, 4: math.inf}.get(layers, float(layers))}
 
 
 def stops_its_process(task):
-    """Hang as only a signal can: the process neither computes nor ends."""
     if task["trial"] == 0:
         os.kill(os.getpid(), 19)
     return 1.0
@@ -124,7 +119,6 @@ def dies_in_the_middle(task):
 
 
 def meets_another(task):
-    """Wait for the other one of the trials 0 and 1."""
     Path(f"here_is_{task['trial']}").touch()
     epoch = 0
     while not Path(f"here_is_{1 - task['trial']}").exists():
@@ -150,7 +144,6 @@ def trains_until_it_may_end(task):
 
 
 def prints(task):
-    """Print, also from a program that it starts, and end as the configuration says."""
     print(task["config"]["text"])  # noqa: T201 -- what it is for
     subprocess.run(["sh", "-c", "echo from a program >&2"], check=True)
     if task["config"].get("dies"):

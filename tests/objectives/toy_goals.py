@@ -12,7 +12,6 @@ def lucky(task):
 
 
 def growing(task):
-    """As `lucky` without luck, but that of three layers is larger under other seeds."""
     layers, is_first = task["config"]["toy"]["layers"], task["repeat"] == 0
     return {"score": layers / 10, "size": layers + (0 if is_first or layers < 3 else 2)}
 

@@ -48,7 +48,6 @@ def smooth(task):
 
 
 def seeded(task):
-    """As `smooth`, with the seed in the score: only for points without fractions, of which it is a hash."""
     results = yield from smooth(task)
     return results | {"score": results["score"] + task["seed"] % 1000 / 1000}
 

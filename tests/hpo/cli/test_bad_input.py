@@ -53,7 +53,6 @@ def test_one_line_exit_code_2_and_nothing_created(capsys, monkeypatch, case):
 
 @pytest.mark.parametrize("case", LATER)
 def test_a_bad_value_data_file_or_address_is_one_line_too(capsys, case):
-    """Of a whole configuration: composing one takes most of the time of a refusal."""
     arguments, *rest = LATER[case]
     groups = [argument for argument in arguments if argument.partition("=")[0] in GROUPS]
     Path("composed.yaml").write_text(composed(*groups))
@@ -186,7 +185,6 @@ def test_a_reader_that_leaves_early_is_no_fault():
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["search", "objective=toys:score", *LOCAL]], ids=lambda a: a[0])
 def test_an_output_that_is_full_is_named(arguments):
-    """And no file of ours, of which there may be none yet."""
     with Path("/dev/full").open("w") as full:
         code, _, err = process(*arguments, stdout=full)
     assert (code, err.count(b"\n"), b"standard output: No space left on device; " in err) == (1, 1, True)

@@ -114,9 +114,7 @@ def test_a_repeat_is_the_same_search_as_hpo_search_with_that_seed(capsys, made):
 
 
 @pytest.mark.slow
-def test_only_what_is_not_there_is_run_again_of_the_same_configuration_and_data_and_a_half_written_line(
-    capsys, made, monkeypatch
-):
+def test_only_what_is_not_there_is_run_again_of_the_same_configuration_data_and_code(capsys, made, monkeypatch):
     whole = files()
     code, out, _ = hpo(capsys, *COMPARE)
     assert (code, "repeat 0" in out, files()) == (0, False, whole)

@@ -42,7 +42,6 @@ def test_a_copy_of_its_own_has_the_same_trials_and_another_identity(capsys):
     assert ("study deeper: 7 trials" in said, "4/7" in said) == (True, False), "the four are not trained again"
     assert rows(Path("runs/deeper/trials.csv"))[:4] == rows(Path("runs/toy/trials.csv"))
     assert read_status(StudyFolder(Path("runs/toy"))).study_id != read_status(StudyFolder(Path("runs/deeper"))).study_id
-    # Both continue, and are reproduced, as if the other did not exist.
     searched(capsys, toy_config("evolutionary", trials=7))
     assert rows(Path("runs/toy/trials.csv")) == rows(Path("runs/deeper/trials.csv"))
     assert hpo(capsys, "resume", "deeper")[0] == hpo(capsys, "reproduce", "deeper")[0] == 0

@@ -74,7 +74,6 @@ def check_for_seconds(stopping):
 
 
 def test_a_signal_that_an_objective_ignores_stops_the_search_when_it_has_ended_its_step():
-    """What it does with signals lasts while it runs; while it runs, they are counted."""
     with Stopping() as stopping:
         handlers = [signal.getsignal(number) for number in SIGNALS]
         steps = run_task(Payload(f"{__name__}:ignores_signals", {}, "score"))

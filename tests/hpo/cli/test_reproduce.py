@@ -27,7 +27,6 @@ from tests.studies import STRATEGIES, StudyFolder, prepared, refuses, rows, run_
 GOAL = {
     "metrics": {"score": "maximize", "size": "minimize"},
     "limits": {"size": 4.5},
-    # All sizes are on the front; of those within the limit neither the best score nor the least size.
     "choose": {"best": "score", "within": {"size": 2.5}},
     **{"finalists": 1, "finalist_repeats": 1},
 }
@@ -176,7 +175,6 @@ def test_data_in_another_place_are_found_and_other_data_are_said(capsys):
     (["mailed.json"], "winner.fresh.score", 7.5, "is 7.5, the trainings give "),
     (["goals"], "winner.fresh.scores.size.mean", 7.5, "is 7.5, the trainings give "),
     (["made", "--folds", "1"], "winner.score", 0.93, "is 0.93, the recorded values give "),
-    # What a tolerance allows for trainings it does not for a headline.
     (["made", "--tolerance", "0.1"], "winner.score", lambda score: score * 1.001, "is "),
 ])  # fmt: skip
 def test_a_number_that_its_trainings_do_not_give_is_said_with_exit_code_1(capsys, study, words, key, value, says):
@@ -216,7 +214,6 @@ def test_what_a_report_repeats_in_another_way_or_is_no_number_is_refused(recorde
 
 @pytest.mark.slow
 def test_no_number_of_a_report_is_silently_false(recorded):
-    """Each is refused, differs from what was compared, or is below a key that is named as not checked."""
     # Another number of the format is refused when the file is read.
     every = [(key, value) for key, value in reproduced.leaves(recorded.files.report) if key != "format"]
     numbers = [(key, value) for key, value in every if reproduced.is_number(value)]
@@ -296,7 +293,6 @@ def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys
     assert report_of(GOALS)["winner"]["point"] == {"toy.layers": 3}
     changed(GOALS, "winner.scores.size.mean", lambda mean: mean + 0.5)
     assert "report.json: winner.scores.size.mean is " in prints(capsys, "reproduce", "goals", code=1)
-    # Without its report it is the same one, by the recorded losses, excess and choice.
     (GOALS / "report.json").unlink()
     code, out, _ = hpo(capsys, "reproduce", "goals")
     assert (code, out.count("trial 0  "), out.count("trial 0  mean size")) == (0, 4, 1), out
@@ -331,7 +327,6 @@ def test_a_replay_takes_the_goal_and_compares_all_metrics(study):
     assert {name: asked.tree["study"][name] for name in GOAL} == GOAL
     shutil.copytree(GOALS, "runs/other")
     assert compare_trials(asked, Path("runs/other/trials.csv")) == (5, {})
-    # What follows from the scores is not compared beside them.
     change_row(Path("runs/other/trials.csv"), 1, size="7.5", is_on_front="False", excess="1")
     assert compare_trials(asked, Path("runs/other/trials.csv")) == (5, {1: ["size"]})
 

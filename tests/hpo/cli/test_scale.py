@@ -53,7 +53,6 @@ def test_sizes_that_grow_with_the_width_fail_and_those_that_stay_pass_and_seeds_
     grown, _ = printed(capsys, "scale", "--check", *LAYERS, WIDTHS, "power=0", code=1)
     assert set(grown) == documented("hpo scale --check")
     assert (grown["key"], grown["outside"], grown["is_within"]) == ("width", ["second", "first"], False)
-    # Each layer multiplies by the root of its inputs' number.
     assert grown["slopes"]["10"] == pytest.approx({"first": 0.5, "second": 1.0}, abs=0.1)
     assert {path.name for path in Path().iterdir()} == {"coordinate_check.png"}
 
@@ -108,7 +107,6 @@ def test_the_table_is_a_grid_and_says_how_far_the_best_moves(capsys):
     table = shown["table"]
     for width, scores in zip((8, 16, 32), table["scores"], strict=True):
         assert scores == pytest.approx([law({"width": width, "lr": rate}) for rate in RATES])
-    # From .1 to .025; what is best at 8 is two doublings away from what is best at 32.
     assert (table["best"], table["moves"], table["cost"]) == ([0.1, 0.05, 0.025], 4, pytest.approx(2))
     assert "the best lr moves by a factor of 4; with the smallest scale's best lr, other scales are" in shown["verdict"]
     assert " are at most 2 worse in " in shown["verdict"]

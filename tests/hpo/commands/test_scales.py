@@ -61,7 +61,6 @@ def test_a_study_climbs_its_scales_and_the_winner_is_of_the_target(ladder):
     columns = ["score", "lr", "act", "study.scale"]
     assert more[columns].equals(whole[columns])
     assert more["study.scale"].tolist() == [*scales, 3, 3]
-    # Of the four trials that are planned at the target two have no budget.
     early = climbed(trials=13, strategy=LADDER | {"costs": [1, 1.2, 1.5]}, name="early")
     after = early.extend({"width": 64, "strategy.costs": [1, 1.2, 1.5, 2]}, climb=True, progress=False)
     assert set(after.trials["study.scale"]) == {4}
@@ -109,7 +108,6 @@ def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsy
     winners = {each["label"]: each["trial"] for each in result["winners"]}
     assert (winners["ladder"], winners["below"]) == (ladder.best.number, None)
     assert {standing["unit"] for standing in result["standings"]} == {"seconds"}
-    # Nothing counts before the first trial of the target.
     assert result["curves"]["ladder"]["trials"]["trials"] == [10, 11]
     said = capsys.readouterr().out
     assert "below has no complete trial at its target: not compared" in said

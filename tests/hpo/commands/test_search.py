@@ -149,7 +149,6 @@ def test_front_and_best_are_those_of_all_that_was_measured_and_another_choice_is
 
 
 def test_no_column_is_lost_to_another_of_its_name():
-    """Of several repeats, so that each metric has a standard error, too."""
     space = {"x": [1, 2], "is_chosen": [3, 4], "excess": [5, 6], "is_on_front": [7], "b_standard_error": [8]}
     names = ("a", "a_standard_error", "b", "amount")
     study = several(
@@ -239,7 +238,6 @@ def test_a_function_without_a_module_may_take_a_task():
 @pytest.mark.usefixtures("forms")
 @pytest.mark.parametrize("name", FORMS)
 def test_a_command_line_calls_it_by_its_names(capsys, name):
-    """Of one that takes a task the keys of the toolkit's trainer stay, as they may be meant."""
     typed = (f"objective=forms:{name}", *TYPED, *(() if FORMS[name] else NO_TRAINER))
     assert commands.hpo(capsys, "search", *typed)[0] == 0
     study = hpo.load("typed")

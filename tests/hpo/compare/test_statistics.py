@@ -36,7 +36,6 @@ def test_the_random_test_is_near_scipys_and_never_zero():
 
 @given(st.lists(st.integers(-3, 3), max_size=20), st.integers(-6, 6), st.integers(1, 4))
 def test_the_interval_has_the_shifts_that_the_test_does_not_reject(values, half_shifts, tests):
-    """Whole numbers and halves: neither the values nor the shifts are rounded."""
     shift = half_shifts / 2
     interval = SignFlips.of(values, 0).interval(tests)
     is_rejected = SignFlips.of([value - shift for value in values], 0).p < 0.05 / tests

@@ -204,7 +204,6 @@ def test_running_trials_are_left_out_of_the_next_round_and_not_proposed_again():
 
 
 def test_a_study_that_is_loaded_again_goes_on_with_the_same_points():
-    """Half a round was given out, and a trial of it never finished."""
     for storage in ("sqlite:///study.db", None):
         study = optuna.create_study(storage=storage, study_name="s", sampler=as_sampler(make("evolutionary")))
         run(study, 2)
@@ -301,7 +300,6 @@ def test_the_examples_of_other_tools_run(name, says):
 
 
 def test_a_trial_that_asks_after_a_later_one_gets_the_earlier_point():
-    """As two threads may: both trials have begun before the first of them asks."""
     alone, study = (optuna.create_study(sampler=as_sampler(make("evolutionary"))) for _ in range(2))
     expected = [suggested(alone.ask()) for _ in range(2)]
     begun = [study._storage.create_new_trial(study._study_id) for _ in expected]

@@ -258,7 +258,6 @@ def test_all_parts_of_a_trainer_and_a_subclass_reach_each_trial_and_its_state_is
     batches = [seen["batches"] for seen in SEEN if "batches" in seen]
     assert batches == [*range(1, len(batches) // 2 + 1)] * 2
     assert trainer.batches == []
-    # Each trial's callback begins as `trainer.train` left it.
     assert [(seen["begun"], seen["rate"]) for seen in SEEN if "begun" in seen] == [(2, 0.25)] * 2
 
 

@@ -215,7 +215,6 @@ def test_files_and_modules_that_it_names_are_code_and_so_is_what_python_files_im
     config = {"command": {"line": line.replace("$PWD", str(Path.cwd()))}}
     found = [name.removesuffix(RUN) for name in digests_of_run(code_files(config), Path.cwd())]
     assert found == [name.replace("$PWD", str(Path.cwd())) for name in files]
-    # Without a file a note says that changes of the program are not noticed.
     assert any("do not notice" in note for note in describe_search(config)["notes"]) == (not files)
 
 
@@ -260,7 +259,6 @@ def test_a_script_that_changes_while_the_search_runs_stops_it(capsys):
     assert "objective: train.py has changed while the search runs" in out + err
     assert "code: train.py (run) was " in refused(capsys, "resume", "command")
     python(TRAINS)
-    # What trainings write is no code, although the command names it.
     assert main(["resume", "command"]) == 0
     assert sorted(float(row["score"]) for row in rows(Path("runs/command/trials.csv"))) == [1, 2, 3]
 
@@ -278,7 +276,6 @@ def test_what_a_stopped_command_has_started_ends_too():
 
 
 def test_what_it_leaves_running_holds_up_no_trial():
-    """Even where that prints without end; what the command itself has printed is read whole."""
     code = "import subprocess; print('x' * 200_000); print('10 %\\r{\"loss\": 1}\\r\\n{\"loss\": 2}', flush=True)\n"
     code += "p = subprocess.Popen(['yes'])\nopen('child', 'w').write(str(p.pid))"
     before, began = psutil.Process().num_fds(), time.perf_counter()

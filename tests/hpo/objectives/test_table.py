@@ -71,7 +71,6 @@ def test_excluded_cells_are_never_proposed_whatever_the_strategy(tmp_path):
 def test_nearest_takes_the_neighbours_score_and_says_how_far_it_is(tmp_path):
     _, history, _ = run(tmp_path, config(write_table(tmp_path), absent="nearest"))
     absent = [t for t in history if (t.point["layers"], t.point["width"]) == (4, 8)]
-    # One value away in layers or in width: half the range of one dimension of three.
     assert [t.outcomes[0].metrics["distance"] for t in absent] == [pytest.approx(0.5 / 3)] * 2
     assert all(t.score in (pytest.approx(2.08), pytest.approx(4.16)) for t in absent)
     assert all(t.outcomes[0].metrics["distance"] == 0 for t in history if t not in absent)

@@ -69,7 +69,6 @@ def of_cost(trials, folder):
     total = trials.seconds.sum() + sum(note["seconds"] for note in fresh)
     cost = {"training_seconds": total, "wall_seconds": wall, "workers_seen": 1, "device_hours": total / 3600}
     cost |= {"seconds_per_trial_mean": trials.seconds.mean(), "seconds_per_trial_median": trials.seconds.median()}
-    # One worker: whenever it was idle, none was at work.
     cost |= dict.fromkeys(("idle_share", "overhead_share"), 1 - total / wall)
     return {f"cost.{name}": value for name, value in cost.items()}
 

@@ -90,7 +90,6 @@ def test_what_is_copied_is_what_was_given(folder, report):
     assert report["study"]["seed"] == config["study"]["seed"]
     assert report["study"]["budget"] == {"trials": 26, "repeats": 1, "hours": "not limited"}
     for key, value in json.loads((folder / "environment.json").read_text()).items():
-        # What does not exist is said in words, and what could not be found as missing.
         assert key == "format" or report["environment"][key] == value or not value
     assert report["strategy"].items() >= config["strategy"].items()
     point = {f"toy.{key}": config["toy"][key] for key in config["space"]["toy"]}

@@ -205,7 +205,6 @@ def test_three_metrics_have_a_panel_for_each_pair_and_each_trial_is_in_every_one
         assert set(by_name["exceeds a limit"]) == {t.number for t in trials if t.excess > 0}
         assert set(by_name["front"]) == {t.number for t in front(trials)}
         assert by_name["winner"] == (drawn.winner.number,)
-    # Two panels have the size on an axis, and its limit is a line there.
     lines = [(s.x0, s.x1) if "domain" in s.yref else (s.y0, s.y1) for s in content.figure.layout.shapes]
     assert lines == [(0.7, 0.7)] * 2
 

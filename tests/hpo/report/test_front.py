@@ -61,7 +61,6 @@ def test_the_front_is_the_one_of_all_pairs_in_the_order_of_the_leading_metric(re
     # The knee: the least sum of both losses, each from the front's best to its worst.
     losses = best_first.assign(score=-best_first.score).set_index("number")[["score", "size"]]
     assert chosen == [((losses - losses.min()) / np.ptp(losses, axis=0)).sum(axis=1).idxmin()]
-    # Each member has its values with their spread over the seeds.
     for member, (_, row) in zip(found, best_first.iterrows(), strict=True):
         values = [row[column] for column in trials if column.startswith("fold_")]
         mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))

@@ -135,7 +135,6 @@ def test_what_users_wrote_stays_text(tmp_path):
     page = Page(reported(tmp_path / "toy", config)[2])
     assert not page.of("img")
     assert all(text in "".join(page.data[None]) for text in (HOSTILE, "%SCRIPTS%"))
-    # No text ended a script: figures, and the library, its settings, the drawing, the folding, the sorting.
     figures = [script for script in page.data["script"] if script.startswith('{"data":')]
     assert len(figures) == len(page.of("script")) - 5 >= 5
     assert all(json.loads(script)["data"] for script in figures)

@@ -142,7 +142,6 @@ NOISY = [[[low + s, low, low - s], [mid - s, mid, mid + s]] for s, low, mid in (
     ([[], []], "no value of rate has a score"),
 ])  # fmt: skip
 def test_a_table_of_values_and_scales_says_what_moves_and_whether_it_may_be_chance(by_scale, words):
-    """Of a grid of `rate` over two scales: the losses by seed of each value."""
     values, trials, goal = ["low", "mid", "high"], [], Goal({"score": "minimize"}, target=2)
     for scale, losses in enumerate(by_scale, start=1):
         for value, of_seeds in zip(values, losses, strict=False):

@@ -94,7 +94,6 @@ def test_a_training_that_was_not_the_same_when_it_was_repeated():
 
 
 @pytest.mark.parametrize(("dimension", "value", "end"), [
-    # Nothing lies beyond a dropout of 0, but beyond an upper end of 0 something may.
     ([0.0, 0.1, 0.2], 0.0, None),
     ({"low": -4.0, "high": 0.0}, 0.0, "upper"),
     *(({"low": 5, "high": 200}, value, end) for value, end in ((5, "lower"), (200, "upper"), (6, None))),
@@ -132,7 +131,6 @@ CHANGES = [{"time": "2026-01-01", "changes": ["data: train", "python: was 3.11"]
 
 @pytest.mark.parametrize(("summary", "words"), [
     ({"test": TESTED | {"evaluations_of_these_data": 2}}, "the test split of th"),
-    # What is said of the tested trial does not hold for a later winner.
     (against(0.5, -0.1) | {"test": TESTED | {"trial": 7}}, "the test score is that of trial 7,"),
     (split(duplicates={"train / test": 4, "train / validation": 0}), "4 examples are in tw"),
     (split(duplicates={"train / test": 1}), "1 example is in two"),
@@ -177,7 +175,6 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
     (0.9, 0.8, {"amount": 1}, "The default configuration (trial 0) was trained to 1 only, and has 0.8000: "),
     (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
     (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
-    # What is expected counts where that is known.
     (0.9, 0.8, {"gain": (0.09, 0.0415, 0.1385)}, "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)"),
     (0.9, 0.8, {"gain": (0.09, -0.01, 0.19)}, "(95 % -0.0100 to 0.1900, which may be chance) than the default"),
     (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "It is expected to be worse by 0.0100"),

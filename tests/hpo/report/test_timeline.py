@@ -62,7 +62,6 @@ def test_workers_are_counted_at_once_and_those_that_never_ran_together_share_a_r
 
 
 def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
-    """Two trainings of two seconds, a second apart, in each of three stretches, whose processes are others."""
     trials = [trial(k, [0.5, 0.6], worker=k + 1) for k in range(3)]
     stretches = [Stretch(trials[k].started - 0.1, 1) for k in range(3)]
     cost = describe_cost(replace(subject(trials), stretches=stretches))
@@ -74,7 +73,6 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     content = draw_timeline(replace(subject(trials), stretches=stretches))
     assert "1 at once) from the first task to the last, without pauses: 20.0%" in content.caption
     assert "Left out (dotted): 2 pauses without a running task (2.0 s)." in content.caption
-    # What ran before the first stretch has the workers that were seen.
     ran = stretch_runs([o for t in trials for o in t.outcomes.values()], [stretches[1], Stretch(stretches[2].start, 3)])
     assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
 

@@ -58,7 +58,6 @@ def test_a_line_for_every_finished_trial(capsys):
     assert ["*" in line for line in lines] == [True, True, False, False]
     assert ("d_model=32  1.5 s" in lines[0], "left)" in lines[0]) == (True, True)
     assert "failed: fold 0: no luck" in lines[3]
-    # At most that of the budget.
     half_a_minute = STUDY.model_copy(update={"trials": 10**9, "minutes": 0.5})
     assert "(30 s left)" in lines_of(capsys, [done(0, 0.5)], half_a_minute)[0][0]
 

@@ -150,7 +150,6 @@ def by_example(rate, examples):
 
 @pytest.mark.parametrize("has_model", [True, False])
 def test_scores_by_example_reach_the_test_result_and_are_not_stored(has_model, capsys):
-    """Also without a stored model: then the best is trained again and scored."""
     run_test = {"run_test": lambda config, trial: by_example(config["lr"], trial.test)} if has_model else {}
     study = searched(by_example, **run_test)
     with pytest.raises(hpo.HpoError, match="has no test scores yet"):

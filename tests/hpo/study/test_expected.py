@@ -125,7 +125,6 @@ def test_several_metrics_are_drawn_together_and_chosen_by_the_studys_rule():
     quality, sizes = drawn(rng, trials=20, of_folds=0.0), np.repeat(np.arange(20.0)[:, None], 3, axis=1)
     study = {"metrics": {"score": "maximize", "size": "minimize"}, "choose": {"score": 1.0}}
     both = expected_of(run_of(np.stack([quality, sizes], axis=2), **study))
-    # By weights of the score alone it is the best score; the size has no noise.
     assert both.score("score").value == pytest.approx(expected_score(quality).value, abs=0.02)
     assert both.score("size").value == both.score("size").low == both.score("size").high
 

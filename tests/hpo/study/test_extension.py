@@ -55,7 +55,6 @@ def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with
     config = tree(stop_without_gain=1000)
     run_toy(tmp_path / "old", config)
     rows = run_toy(tmp_path / "new", extended(tmp_path / "old", config, toy={"epochs": 4, "always": 2}))
-    # Without a state of the old study: the same sum, whatever the epochs.
     assert [(row["toy.layers"], float(row["score"])) for row in rows] == [("5", 5.0), ("4", 4.0)]
     extends = json.loads((tmp_path / "new" / "report.json").read_text())["study"]["extends"]
     assert extends["changes"] == {"toy.epochs": [2, 4], "toy.always": [1, 2]}
@@ -67,7 +66,6 @@ def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with
 def test_halved_trials_continue_from_their_states_with_the_same_result_if_those_are_gone(tmp_path):
     halved = tree(STRATEGIES["asha"] | {"max_amount": 2, "eta": 2}, trials=8)
     run_toy(tmp_path / "old", halved)
-    # With other settings no state is used, and no point is trained twice.
     other = extended(tmp_path / "old", halved, best=8, toy={"epochs": 4, "always": 3})
     points = [point["toy.layers"] for point in other["space"]["first"]]
     assert len(points) == len(set(points)) == other["study"]["trials"]

@@ -34,11 +34,9 @@ def test_a_trial_that_was_lucky_in_the_search_is_not_chosen(tmp_path):
     # The search's front comes first, and of it the trial that would be chosen.
     assert [layers(finalist.trial) for finalist in run.finalists[:2]] == [2, 1]
     assert sorted(map(layers, run.front)) == [1, 2]
-    # By the fresh scores all five are on the front, and the largest has the best score.
     assert layers(run.winner) == 5
     by_size = searched(tmp_path / "by size", "lucky", 1, metrics=METRICS, choose={"size": 1.0})
     assert (layers(by_size.winner), by_size.is_trained) == (1, True)
-    # By another choice the scores of the search count, until its finalist is trained.
     by_score = StudyRun.of(study_of(tmp_path / "by size", "lucky", 1, metrics=METRICS), by_size.record)
     assert (layers(by_score.winner), by_score.is_trained) == (2, False)
 
@@ -46,7 +44,6 @@ def test_a_trial_that_was_lucky_in_the_search_is_not_chosen(tmp_path):
 @pytest.mark.parametrize("goal", [{"metrics": METRICS}, {"metric": "score"}])
 def test_a_trial_beyond_a_limit_on_fresh_seeds_is_not_chosen(tmp_path, goal):
     run = searched(tmp_path / "all", "growing", 5, limits={"size": 3}, **goal)
-    # Only trials within the limits are trained again.
     assert sorted(layers(finalist.trial) for finalist in run.finalists) == [1, 2, 3]
     assert {layers(finalist.trial) for finalist in run.finalists if not finalist.again.keeps_limits} == {3}
     assert layers(run.winner) == 2

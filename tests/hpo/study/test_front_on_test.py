@@ -47,7 +47,6 @@ def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):
     for layers, seed, has_validation in again:
         key, fold = point_key({"toy.layers": int(layers)}), FINAL_FOLD if folds > 1 else 0
         assert (int(seed), has_validation) == (training_seed(SEED, key, fold), str(folds == 1))
-    # Both test logs have one evaluation of three configurations; a second of either kind is refused.
     for log in (folder / "test_evaluations.jsonl", folder.parent / "test_evaluations.jsonl"):
         (evaluation,) = map(json.loads, log.read_text().splitlines())
         assert sorted(evaluation["scored"]) == [0, 1, 2]

@@ -79,7 +79,6 @@ def test_with_several_metrics_the_front_within_the_limits_is_fully_trained(tmp_p
     within = [trial.number for trial in full if trial.keeps_limits]
     assert found.winner in found.front
     assert len(within) >= min(3, sum(trial.keeps_limits for trial in found.searched))
-    # At the end more layers are better and larger: none is dominated.
     assert {trial.number for trial in found.front} == set(within)
 
 

@@ -25,7 +25,6 @@ def lines(removal, **given):
 
 
 def test_its_test_evaluations_are_counted_for_the_next_study_and_a_second_removal_is_refused(toy):
-    """Also an evaluation that only its own folder has, as after a restore from a mirror."""
     write_evaluation(toy, {"time": "once", "study": "toy", "study_id": "1", "trial": 0, "fingerprint": "f"})
     toy.test_log_path.write_text(toy.test_log_path.read_text() * 2)
     toy.test_path.write_text('{"time": "twice", "study": "toy", "trial": 0, "fingerprint": "f"}')

@@ -139,7 +139,6 @@ def test_trials_compete_with_those_that_were_trained_as_far():
     short, long = trial(0, 0.0, amount=1), trial(1, 1.0, amount=3)
     assert History([short, long]).best() is long
     assert History([short, long]).leaders(5) == [long, short]
-    # Also after one beyond the limits that was trained further.
     beyond = trial(1, 1, excess=0.5, amount=9)
     history = History([trial(0, 1, amount=3), beyond, trial(2, 0.5, amount=3), trial(3, 0.2, amount=3)])
     assert (history.num_without_gain, numbers(history.front)) == (0, [3])

@@ -103,7 +103,6 @@ def test_two_studies_in_one_storage_do_not_mistake_each_others_marks(tmp_path, f
 
 
 def test_a_study_that_was_never_made_whole_gives_its_name_back_and_no_other_does(tmp_path):
-    """In a storage of several studies, where a folder cannot tell."""
     url = sqlite_url(tmp_path / "team.db")
     with closing(create_record(stored(url))) as record:
         record.note(FIRST, [])

@@ -89,7 +89,6 @@ def test_every_strategy_keeps_the_rules_and_tries_the_first_points_first(name):
     space = space_from_dict(searched_by(name, TREE | {"require": RULE, "first": first}), FIXED)
     history = play(make_strategy(STRATEGIES[name], space, 0), 6)
     assert all(trial.point["model.width"] % trial.point["model.heads"] == 0 for trial in history)
-    # Of scales at the smallest.
     scale = {"study.scale": 1} if name.startswith("ladder") else {}
     assert dict(history[0].point) == {"model.width": 24, "model.heads": 3, "lr": 0.01} | scale
     # The dimension's default before the configuration's own value.

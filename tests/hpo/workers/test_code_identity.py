@@ -203,7 +203,6 @@ def pieces(objective="hpo.objectives.table:run_fold", strategies=None, revision=
 
 @pytest.mark.slow
 def test_the_search_its_strategies_and_an_objective_of_the_toolkit_count_by_revision():
-    """Of a ladder also the strategy of its first scale; of a user's own strategy none."""
     config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]))
     revisions = {"search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 2}
     assert code_of(prepared(Path("ladder"), config)).revisions == revisions

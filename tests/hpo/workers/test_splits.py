@@ -107,7 +107,6 @@ def test_nothing_that_a_worker_gets_reaches_the_test_part(tmp_path, folds, is_co
     places = {"data_dir": tmp_path / "data" if is_copied else None, "checkpoints_dir": tmp_path / "checkpoints"}
     builder = TaskBuilder(training=Training.of(config), plan=plan, layout=TaskLayout(folds), **places)
     trial = Trial(0, 0, {"toy.layers": 3})
-    # What is trained anew goes on from nothing, also of a trial that continues another.
     further = Trial(1, 1, {"toy.layers": 3}, amount=9, trained=3, continues=0)
     assert {task.payload.trained for task in builder.tasks_of(further)} == {3}
     assert {task.payload.trained for task in (*builder.again(further, 1), builder.final_task(further, 9))} == {0}

@@ -368,7 +368,6 @@ def test_a_link_out_of_a_state_or_a_model_fails_its_training_and_is_gone(
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_training_has_the_threads_of_its_task_in_every_process(monkeypatch, threads):
-    """As on a worker that Ray has started with these threads, and in the process of a command."""
 
     def train(task):
         return [torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info()), int(os.environ[NAME])]

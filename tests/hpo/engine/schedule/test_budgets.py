@@ -42,7 +42,6 @@ def check_cut(world, limited, unlimited, disturbed):
 @settings(max_examples=5)
 @given(seed=st.integers(0, 99), disturbed=DISTURBED, limit=st.integers(1, 8))
 def test_a_search_without_gain_ends_at_the_same_trial_for_any_workers(name, seed, disturbed, limit):
-    # Without a limit, what each one learned is not kept where it has no influence.
     limited, unlimited = ((rules(name, stop_without_gain=most), 60) for most in (limit, 10_000))
     cut = check_cut(World(seed, failing=0.2), limited, unlimited, disturbed)
     assert cut.ended.by == ("trials" if len(cut.trials()) == 60 else "stop_without_gain")
@@ -97,7 +96,6 @@ class Rising(World):
 
 @pytest.mark.parametrize("name", ["random", "grid", "qmc", "evolutionary"])
 def test_a_search_without_gain_ends_also_within_points_that_were_proposed_together(name):
-    """With the settings of conf/, whose first proposals are large."""
     strategy = make_strategy(shipped(name), space_from_dict({"x": [*range(9)], "y": [*range(9)]}), 0)
     assert len(run(Rising(0), rules_of(strategy, lanes=1, stop_without_gain=5), 60).trials()) == 6
 
@@ -124,7 +122,6 @@ def test_a_search_of_free_order_that_ended_without_gain_stays_ended(seed, slots,
     # Losses, of which ties are no gain and failures none.
     ([], [0]), ([(1.0, None), (2.0, None), (1.0, None)], [0, 0, 1, 2]), ([(None, None), (None, None)], [0, 1, 2]),
     ([(3.0, None), (None, None), (1.0, None), (None, None)], [0, 0, 1, 0, 1]),
-    # And amounts: what was trained further is a gain.
     ([(0.1, 1), (0.4, 9), (0.3, 9)], [0, 0, 0, 0]), ([(0.4, 9), (0.1, 1)], [0, 0, 1])
 ])  # fmt: skip
 def test_trials_without_gain_are_counted_from_the_best(trials, expected):

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpo.engine.loop import _RunningTask
 from hpo.engine.schedule.stopping import Medians, Race, StopRule
 from hpo.engine.strategies import make_strategy
 from hpo.testing.simulated_tasks import NOTHING, World, facts, run
 from hpo.trials.goal import Goal, Limit, finished
 from hpo.trials.space.reader import space_from_dict
 from hpo.trials.trial import Outcome, Trial
-from hpo.workers.dispatch.dispatcher import TaskReport
-from hpo.workers.training.tasks import Task
 from hpo.workers.training.worker import Limits
 from tests.hpo.engine.made import LOSS, ended, rules_of
 from tests.studies import STRATEGIES
@@ -92,9 +89,6 @@ def test_what_is_continued_counts_with_the_best_of_all_its_places():
         trials.append(trial_of(number + 5, {3: 0.9}, amount=3, trained=2, continues=number))
     at_three = Trial(99, 99, {"x": 99}, amount=3, trained=2, continues=98)
     assert learned(trials, StopRule(1, LOSS)).limits(at_three, 0) == [(3, 0.1)]
-    task = Task(0, 0, replace(NOTHING, earlier=[{"epoch": 1, "loss": 0.1}]))
-    running = _RunningTask(task, 0.0, 0.0, [TaskReport(task, point={"epoch": 2, "loss": 0.5}, units=1.0)])
-    assert running.stopped_by_user(LOSS, 1.0, 1).metrics == {"loss": 0.1}
 
 
 def trial(number, values, goal, tasks=4):

@@ -48,7 +48,6 @@ def test_before_15_points_are_known_and_on_demand_all_new_points_are_random(hist
 
 
 def test_three_in_four_are_near_what_went_furthest_though_its_loss_is_higher_there():
-    # Of the random quarter a fourth is there, too.
     assert 0.65 < np.mean(abs(drawn(known(30)) - 0.9) < 0.15) < 0.9
 
 

@@ -86,7 +86,6 @@ def test_of_many_candidates_those_are_trained_that_the_trials_near_them_speak_fo
 
 
 def test_with_several_metrics_the_candidate_comes_first_that_is_expected_to_add_most_to_the_front():
-    """One end of the front is known well, and the middle is empty; all lie on the same plane."""
     space = space_from_dict({"a": [*range(21)], "b": [*range(21)]})
     points = [{"a": a, "b": 0} for a in (0, 1, 2, 3, 20)]
     values = [{"loss": 20 - point["a"], "size": point["a"]} for point in points]

@@ -117,9 +117,7 @@ def curves(amount, *curves, first=0):
 
 
 @pytest.mark.parametrize(("known", "expected"), [
-    # By its last report the second would be the best; at place 6, which all have, the third is.
     (curves(7, (0.9, 3, 7), (0.8, 1, 7), (0.7, 2, 7)), (0.7, 21, 2, 7)),
-    # One without a place in common: nothing is concluded.
     (curves(7, (0.9, 3, 7), (0.8, 1, 7), (0.1, 5, 7)), None),
     # Those that ended by themselves have the same places, and count as they are.
     (curves(7, (0.9, 1, 7), (0.1, 1, 3), (0.7, 1, 7)), (0.1, 21, 1, 7)),
@@ -135,7 +133,6 @@ def test_who_was_continued_stays_so_where_places_begin_to_differ():
     further = ended(3, {"x": 0.1}, 0.1 / 18, amount=18, continues=2, trained=6)
     others = curves(6, (0.05, 2, 6), (0.4, 2, 6), (0.5, 2, 6), first=4)
     assert proposed(strategy, History([*known, further, *others])) == (0.05, 18, 4, 6)
-    # Without a common place, the first rung has no losses to compare with those of the second.
     odd, strategy = curves(6, (0.4, 7, 7), first=4), asha(min_amount=6, max_amount=54, rungs="progressive")
     assert proposed(strategy, History([*known, further, *odd]))[1:] == (6, None, 0)
 

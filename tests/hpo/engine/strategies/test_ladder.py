@@ -52,7 +52,6 @@ def test_each_scale_costs_its_share_of_the_one_before_and_the_target_gets_what_i
     history = play(ladder(), 40, loss(1.0))
     trials = by_scale(history)
     assert [len(trials[scale]) for scale in (1, 2, 3)] == [24, 6, 2]
-    # In order: no scale begins before the one below has its trials.
     assert [trial.scale for trial in history] == sorted(trial.scale for trial in history)
     assert len(trials[4]) > 1
 

@@ -68,7 +68,6 @@ def test_tpe_keeps_away_from_what_failed():
 @pytest.mark.slow("gp-*")
 @pytest.mark.parametrize(("name", "num_trials"), [("tpe", 50), ("gp", 25)])
 def test_it_exceeds_limits_by_less_than_random_search(name, num_trials):
-    """At the border, where the best points are, some of its trials exceed the limit by a little."""
     later, at_random = (played(make(each), num_trials, LIMITED)[10:] for each in (name, "random"))
     assert sum(trial.excess for trial in later) < sum(trial.excess for trial in at_random) / 2
 

@@ -187,7 +187,6 @@ def test_a_journal_is_read_and_left_as_it_is_and_a_last_line_that_is_cut_off_los
 
 @pytest.mark.parametrize("names", [["accuracy", "size"], None])
 def test_a_study_of_several_objectives_is_learned_from_by_all_of_them(capsys, names):
-    """Without names there they are those of the new study, by their order."""
     study = optuna.create_study(storage="sqlite:///two.db", directions=["maximize", "minimize"])
     if names:
         study.set_metric_names(names)

@@ -89,7 +89,6 @@ def test_a_study_s_page_has_the_report_s_figures_and_logs_and_is_sent_once(clien
     assert "cannot be trained" in parts["failures"]["html"]
     page = client.get(f"{STUDY}/")
     assert {f"data-part='{name}'" for name in parts} <= {*page.text.replace(">", " ").split(" ")}
-    # What is on the page already is not sent again.
     version = page.text.partition("data-version='")[2].partition("'")[0]
     assert events(client, f"{STUDY}/events?since={version}") == [{"over": True, "changed": {}}]
     log = client.get(f"{STUDY}/log/3")
@@ -176,7 +175,6 @@ def test_all_studies_are_listed_whatever_their_state(runs, tmp_path):
     (folder / "before" / IMPORT).write_text('{"source": "old.csv", "metric": "loss", "direction": "minimize"}')
     (folder / "before" / "trials.csv").write_text("number,state,score\n0,complete,0.5\n1,complete,0.25\n")
     text, _ = page_of(None, folder)
-    # As `hpo list` has them, but for the size.
     listed = [value for view in studies(folder).studies for value in (list_texts(view) | {"size": ""}).values()]
     for there in ("unreadable", "interrupted", "studies/%3Cb%3E/", "imported", *map(escape, listed)):
         assert there in text

@@ -28,7 +28,6 @@ FITS = [
     ([Resources(8, 4)] * 2, ALONE, {"processes_per_task": 3}, (2, 1)), ([Resources(3, 0)] * 3, ALONE, SPREAD, (4, 0)),
     ([Resources(9, 0), Resources(1, 0)], ALONE, SPREAD, (1, 0)), ([Resources(2.5, 0)] * 2, ALONE, {}, (4, 0)),
     ([Resources(8, 0)], Use(5), {}, (3, 0)), ([Resources(8, 0)], Use(5), {"cpus_per_worker": 2}, (1, 0)),
-    # One at least, also where more is in use than there is.
     ([Resources(8, 0)], Use(20), {}, (1, 0)), ([EIGHT], Use(6, 3.0), {}, (5, 1)), ([EIGHT], Use(8, 8.0), {}, (1, 1)),
     ([EIGHT], Use(2, 0.5), {"gpus_per_worker": 0.5}, (14, 0.5)),
     ([EIGHT], Use(2, 2.0), {"processes_per_task": 4}, (1, 1)), ([Resources(8, 0)], Use(5), {"workers": 8}, (8, 0))

@@ -84,7 +84,6 @@ def test_a_model_comes_back_before_the_outcome(study, tmp_path):
     (message,) = trained(study, tmp_path, child)
     assert (message["outcome"].metrics, child.found) == ({"score": 1.0}, (b"data", None))
     assert content(study.checkpoint_dir) == b"model"
-    # Nothing goes on from it, so it stays where it is, and goes with it.
     assert content(study.resume_dir) is None
     assert not Path(child.payload.resume_dir).exists()
 
