@@ -86,7 +86,7 @@ class Evolutionary:
     again, the best 2 points produce 8 candidates, and one of these is trained.
     """
 
-    REVISION: ClassVar[int] = 2
+    REVISION: ClassVar[int] = 3
 
     settings: EvolutionarySettings
     space: Space
