@@ -161,7 +161,7 @@ DATA = {
     "no such data file": (TEXTS, "data.csv", "no such file"),
     "a misspelt data file": (TEXTS, "did you mean dat.csv?", {"dat.csv": GOOD}),
     "a folder of data": (TEXTS, "data.csv: is a folder", {"data.csv/x": ""}),
-    "a device": (["data=text_classification", "data.path=/dev/null", "data.format=csv"], "/dev/null: is not a regular file"),
+    "a device": (["data=text_classification", "data.path=/dev/null", "data.format=csv"], "/dev/null: is not a reg"),
     "no gzip file": texts(GOOD, "gzip", name="data.csv.gz"),
     "no name of a column": texts('{"a": "b"}\n', "must be a name", name="d.jsonl", options=["data.text_column=1"]),
     "a number of no column": texts("a,b\nc,d\n", "there is no column 7", options=["data.text_column=7"]),
