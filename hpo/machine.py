@@ -93,7 +93,7 @@ def _line(number: int, path: object) -> str:
         import resource  # Imported here, because Windows lacks it, and this module must be importable there.
 
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        return f"{os.strerror(number)}: {place}this process may have {limit} files open (`ulimit -n`)"
+        return f"{os.strerror(number)}: {place}this process can open at most {limit} files (`ulimit -n`)"
     return f"{os.strerror(number)}: {place}{_free(Path(_text(path) or '.'))}"
 
 
@@ -108,7 +108,7 @@ def _free(path: Path) -> str:
 
 
 def _text(path: object) -> str:
-    """Return a path as text, or '' for another object: user code can raise an OSError with any file name."""
+    """Return a path as text; '' for any other object, as user code can raise an OSError with any object as path."""
     return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
 
 

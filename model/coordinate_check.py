@@ -99,7 +99,7 @@ def _size(output: Tensor) -> float:
 
 @contextmanager
 def _recorded(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Inside the context, record the last output of each layer; the yielded dict holds the outputs by layer name."""
+    """Record each layer's most recent output inside the context; yield the dict of the outputs by layer name."""
     outputs: dict[str, Tensor] = {}
 
     def record(name: str, _: nn.Module, __: Any, output: Any) -> None:

@@ -34,10 +34,12 @@ class Work:
 def cost_of_unit(config: Config[Any, Any]) -> float:
     """Return a number that is proportional to the cost of training from one evaluation to the next.
 
-    The number covers only the forward passes, because the backward pass and the evaluations change the cost of all
-    trials by the same factor. Without `evaluate_every_steps`, the number is the cost of one example, because all trials
-    of a study have the same number of examples per epoch. Running text is the exception: its examples are blocks of
-    `data.context` tokens, and an epoch has the same number of tokens, so the number is the cost of one token.
+    The number covers only the forward passes. The backward pass and the evaluations change the cost of all trials by
+    the same factor.
+
+    With `evaluate_every_steps`, the number is the cost of these steps. Otherwise each epoch ends with an evaluation:
+        - For running text, the number is the cost of one token: all trials have the same number of tokens per epoch.
+        - For other data, the number is the cost of one example: all trials have the same number of examples per epoch.
 
     If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
     sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected
@@ -151,8 +153,8 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
     """Return the work of the recurrent layers.
 
     `numbers` counts the gates, the state and the output. With attention, it also counts the scores, their softmax, the
-    context and the head's input. With `attention=mlp`, it also counts the hidden layer of the score function; otherwise
-    the masked scores.
+    context and the head's input. The attention `mlp` adds the hidden layer of the score function; `dot` and `bilinear`
+    add the masked scores.
 
     `blocks` counts the layers, and attention as one more layer. A decoder that goes token by token runs each layer once
     per token, and each of these runs counts as half a block.

@@ -49,9 +49,9 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
         `name`, `version` (or None), `source`, `licence` (or None), `files` (each with `path`, `sha256`, `bytes`),
         `size` (the number of examples), `labels` (one per example, or None), `digests` (one per example),
         `recurring` (the indices of examples that do not count as duplicates, such as blank lines), `is_ordered`
-        (whether the examples are lines of running text), `parts` (None, or the sizes of the predefined splits; 0 = no
-        such split is to be made), `notes` (lines for the user). The indices count the examples in the order train,
-        validation, test.
+        (whether the examples are lines of running text), `parts` (None, or the sizes of the predefined splits; if
+        the test split has size 0, the study makes no test split), `notes` (lines for the user). The indices count the
+        examples in the order train, validation, test.
 
     Raises:
         DataError: the data cannot be used; the message says in one line where the error is and what to do.
@@ -107,15 +107,15 @@ def describe_length(config: dict[str, Any]) -> int:
 
 
 def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
-    """Return the scales (sizes of the network) at which `hpo scale` compares a configuration by default.
+    """Return the default scales (sizes of the network) of `hpo scale` for a configuration.
 
     Returns:
         A dict with these keys:
 
         - `scales`: see `model.config.scales.scales_of`.
         - `rate`: the key of the learning rate.
-        - `holds_from`: a dict from the name of a layer to a pair: a configuration key, and a threshold. The layer's
-          output sizes can be compared only between scales whose value of the key is at least the threshold. With mup
+        - `holds_from`: a dict from a layer's name to a pair: a configuration key, and a threshold. At scales where the
+          key's value is below the threshold, the layer's mean absolute output may differ from other scales. With mup
           and untied embeddings, the dict has an entry for the head. The threshold is the base width, because
           `parametrize` limits the initial weights of the head in narrower networks.
     """
@@ -145,7 +145,7 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               interrupted, or that had a smaller `amount`. If the device computes deterministically, the result is
               bit-identical to the result of an uninterrupted training.
             - `trained` (optional): the number of epochs that an earlier task trained and reported. This task yields the
-              points of these epochs again only if the state is lost, because it then starts from the beginning.
+              points of these epochs again only if the saved state does not hold them.
             - `curves` (optional, only without validation): the learning curves of the folds, from which
               schedule=plateau takes the reductions of the learning rate.
 
@@ -183,12 +183,13 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
     """Train for some steps on one batch, and return the mean absolute value of each layer's output.
 
-    This value should not change with the width or depth of the network. The learning rate is constant: `training.lr`.
+    No value in the result should change with the dimension `over`. The learning rate is constant: `training.lr`.
 
     Args:
         task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
             measure; optionally `over`, the dimension that the caller varies: `width` (the default) or `depth`. With
-            `depth`, the result leaves out values that may depend on the depth.
+            `depth`, the result omits the outputs of the stack's layers, and all changes except the head's. These
+            values depend on the number of layers.
 
     Returns:
         For each step and each layer NAME, the mean absolute output. "NAME, changed" holds the mean absolute difference
@@ -209,8 +210,8 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
     Returns:
         Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
         the test examples. `scores_by_example` maps a metric to one row of numbers per example, in ascending order of
-        the example numbers, or to a text that says why there are none. `score_of_sums` maps a metric, such as bleu, to
-        a function that computes it from summed rows; see `Objective`.
+        the example numbers. In place of rows, a text may say why there are none. `score_of_sums` maps a metric, such as
+        bleu, to a function that computes the metric from summed rows; see `Objective`.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.

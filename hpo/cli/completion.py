@@ -192,7 +192,10 @@ def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tu
 
 
 def _keys(primary: str, words: Sequence[str], folders: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield `KEY=` and the comment of each configuration key; words such as `data=translation` choose the files."""
+    """Yield `KEY=` and the comment of each configuration key.
+
+    A word such as `data=translation` selects a configuration file whose keys are included.
+    """
     from hpo.config.shipped import documented_keys
 
     typed = {key: value for key, _, value in (word.partition("=") for word in words)}

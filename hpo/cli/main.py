@@ -66,7 +66,7 @@ GROUPS = {
         "remove": ("remove:remove", "delete studies, with their runs in MLflow"),
     },
     "exchange": {
-        "sync": ("exchange:sync", "send the trials and files of a study that MLflow does not have yet"),
+        "sync": ("exchange:sync", "send a study's missing trials and files to MLflow"),
         "export": ("exchange:export", "copy a study into another Optuna storage"),
         "import": (
             "exchange:import_trials",

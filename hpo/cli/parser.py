@@ -87,7 +87,7 @@ def _value(given: Parameter, value: Any) -> Any:
 
 
 def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described, words: Sequence[str]) -> None:
-    """Refuse a mistyped option, because argparse would first report missing arguments. Allow shortened options."""
+    """Refuse an unknown option before argparse reports missing arguments. Allow shortened options."""
     known = [
         *(each.typed for each in command.parameters if each.is_option),
         *(f"--{it}" for it in EVERYWHERE),

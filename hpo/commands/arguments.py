@@ -104,7 +104,7 @@ DataPlaces = Annotated[
     Mapping[str, str], Word("KEY=PATH", "new path of moved data, such as data.path=there.csv", collect=data_places)
 ]
 Tags = Annotated[Mapping[str, str], Word("KEY=VALUE", collect=tag_values)]
-Trust = Annotated[bool, Word(description="run the code of a study from another machine, without a question")]
+Trust = Annotated[bool, Word(description="run the code of another machine's study without asking first")]
 Yes = Annotated[bool, Word(description="do not ask", is_shell_only=True)]
 Progress = Annotated[
     Literal["auto", "json", "none"] | bool,

@@ -38,9 +38,8 @@ class Best:
         model_dir: the folder with the files that the objective wrote into `trial.checkpoint_dir`. None = there is no
             model, or its files are missing or were changed. With several folds, only an objective with `run_test` has
             a model.
-        expected: the mean score to expect of new trainings: `value`, with the ends of the 95 % interval of this mean,
-            `low` and `high`.
-            None = the noise of the scores is not known, or the study has no report on this winner yet.
+        expected: `value` is the expected mean score of new trainings; `low` and `high` are the ends of its 95 %
+            interval. None = the noise of the scores is not known, or the study has no report on this winner yet.
     """
 
     number: int

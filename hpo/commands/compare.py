@@ -144,7 +144,7 @@ def _number_of(option: str, what: str, read: Callable[[str], Any]) -> Callable[[
 
 
 def _label_of(name: str) -> str:
-    """Return the label of a strategy: its name; for a user's strategy, package.module:Class, the class's name."""
+    """Return the label of a strategy: its name, or the class's name if `name` is a path `package.module:Class`."""
     return name.rpartition(":")[2]
 
 

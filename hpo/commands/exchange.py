@@ -51,7 +51,7 @@ class Synced(Fields):
         lines = [f"{self.uri} has {self.there} trials of this study, the record has {self.recorded}"]
         if self.there > self.recorded:
             again = f"`hpo resume {self.reference} --as NEW`"
-            lines.append(f"a copy of this study has sent trials to the same run: {again} separates the two")
+            lines.append(f"a copy of this study has sent trials to the same run; to separate the two, run {again}")
         if self.missing:
             lines.append(f"missing in MLflow: {', '.join(self.missing)}")
         return "\n".join(lines)
@@ -239,8 +239,8 @@ def import_trials(
         ray: the folder of a Ray Tune experiment, with its JSON files.
         csv: a table with a header and one row per trial.
         study: with --optuna: the study's name, if the storage has several studies.
-        metric: with --ray: the name of the result; with --csv: the column of the score (default: score; its
-            metric and direction are known for a study's trials.csv).
+        metric: with --ray: the name of the result; with --csv: the column of the score (default: score).
+            A study's trials.csv needs neither metric nor direction.
         direction: with --ray, --csv: maximize or minimize; optional for known names, such as val_loss.
         keys: with --csv: the columns of hyperparameters (default: all other columns).
         rename: new names of hyperparameters and metrics.

@@ -125,8 +125,8 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return a study's files, and the configuration of the study's replay.
 
-    The overrides may change every key. Otherwise, most keys in `OWN` and `_OWN_SECTIONS` have the defaults of
-    `hpo search`; all other keys, and the numbers of threads and processes, have the values of the study.
+    A key that no override sets has the study's value. But keys in `OWN` and `_OWN_SECTIONS` have the defaults of
+    `hpo search`, with exceptions: for example, the numbers of threads and processes are those of the study.
 
     Raises:
         HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.

@@ -113,7 +113,7 @@ class Reproduction(Fields):
     def _lines(self) -> Iterator[str]:
         """Yield lines of text: the numbers of report.json that differ, the metrics not compared, and the conclusion."""
         if self.folds is not None and self.report_numbers:
-            yield "with chosen folds, the numbers of report.json are compared only with the recorded values"
+            yield "only the chosen folds were trained: report.json is compared only with the recorded values"
         for figure in self.differing_numbers:
             is_trained = figure.given == figure.recorded and self.folds is None
             gives = "the trainings give" if is_trained else "the recorded values give"
@@ -121,7 +121,7 @@ class Reproduction(Fields):
             yield f"{text}  <-- not reproduced"
         if differing := sorted({one.name for one in self._missed if one.is_mean and one.reproduced is not None}):
             yield (
-                f"{', '.join(differing)}: to leave out metrics that depend on the machine, such as a latency, let the "
+                f"{', '.join(differing)}: not reproduced; if a metric depends on the machine, leave it out: let the "
                 f"objective's describe_method return 'measured': {differing}"
             )
         if self.not_compared:
@@ -186,7 +186,7 @@ def reproduce(
         folds: only these folds, without fresh seeds (default: all, with fresh seeds).
         tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
             machine, else 0.02).
-        trust: run the code of a study from another machine, without a question.
+        trust: run the code of another machine's study without asking first.
         uri: the address of MLflow, if the study is given as runs:/RUN_ID.
         progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 

@@ -92,7 +92,7 @@ def resume(
     # Check this before a mirror is copied.
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
-    refuse_without_effect({"--trust": trust and not is_url}, "without a URL, because a study under runs/ is yours")
+    refuse_without_effect({"--trust": trust and not is_url}, "without a URL, the only case that asks for trust")
     if is_url:
         folder = restore(str(study))
         notes.append(f"copied to {folder}")
@@ -230,7 +230,7 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the study's configuration with `changes`; with `climb`, first apply those of the largest scale."""
+    """Return the study's configuration with `changes`; if `climb`, apply the changes of the largest scale first."""
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]
@@ -248,7 +248,7 @@ def _config_of_extension(
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:
-    """Ask the user before the code of a study that was copied from another machine is imported or run.
+    """Ask whether the user trusts a copied study from another machine, before its code is imported or run.
 
     ConfigError if nobody can be asked, or if the answer is no.
     """

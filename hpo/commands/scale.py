@@ -83,8 +83,8 @@ class ScalesTried:
         table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
             scale. The smallest scale is first; `null` = no score. `moves` is the largest distance between the best
             values of two scales. `moves_is` says whether `moves` is a `factor`, or a number of `places` in the list of
-            values. `cost` is the largest loss of score at a larger scale that uses the best value of the smallest
-            scale. `cost_error` is the standard error of `cost`.
+            values. `cost` is the largest difference, over all scales, between the scale's best score and its score
+            with the best value of the smallest scale. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -259,10 +259,10 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space with exactly one hyperparameter; ConfigError if it would have none or several.
+    """Return a space with exactly one hyperparameter; ConfigError if none or several are given.
 
-    It is the hyperparameter of an override `space.KEY` or `space`. Without such an override, it is the learning rate
-    `rate` with six values. If `rate` is None, it is the hyperparameter of the configured space.
+    Take the hyperparameter of an override `space.KEY` or `space`. Without such an override, take the learning rate
+    `rate`, with six values; if `rate` is None, take the hyperparameter of the configured space.
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

@@ -82,7 +82,7 @@ def _as_typed(text: str) -> str:
 
 @contextmanager
 def refusing_as_typed() -> Iterator[None]:
-    """In messages of HpoErrors from the block, replace keys of the configuration by arguments of `search`."""
+    """In HpoErrors that the `with` block raises, replace keys of the configuration by arguments of `search`."""
     try:
         yield
     except HpoError as error:
@@ -292,9 +292,9 @@ def search(
             function then returns a dict, or the values in this order; the first metric leads.
         direction: whether a higher or a lower score is better; not with several metrics. May be left out if `metric`
             is a known name, such as `loss` or `val_accuracy`.
-        limits: the limits that the best trial must keep, by name of a metric or of another returned number. A single
-            number is the maximum, such as `{"memory": 8e9}`. It is the minimum if higher is better: for a maximized
-            metric, and for a known name such as accuracy. A dict may set `min` and `max`: `{"latency": {"min": 1,
+        limits: the limits that the best trial must keep, by name of a metric or of another returned number. If higher
+            is better (a maximized metric, or a known name such as accuracy), a single number is the minimum. Otherwise,
+            it is the maximum, such as `{"memory": 8e9}`. A dict may set `min` and `max`: `{"latency": {"min": 1,
             "max": 5}}`.
         measured: names of other returned numbers to record and show, such as `["latency_ms"]`. A training that does not
             return all of these numbers fails. Limits on them may be set after the search.

@@ -341,7 +341,7 @@ _OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(\w[\w-]*)")
 
 
 def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
-    """Start a serving command of `hpo` in another process, which ends with this process.
+    """Start a serving command of `hpo` in another process; end that process when this process ends.
 
     If the command fails, raise TrackError with the command's error.
     """

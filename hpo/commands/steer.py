@@ -147,15 +147,15 @@ def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
 
     plain, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
     command = resume_command(name, new, status.done, folder.config().study, status.ended_by)
-    return f"`{command}` continues" if command == plain else f"its search has ended: `{command}` continues"
+    return f"`{command}` continues" if command == plain else f"its search has ended: continue it with `{command}`"
 
 
 def _refuse_past_search(folder: StudyFolder, participle: str) -> None:
     if not is_searching(folder):
         name = folder.reference
         raise StudyError(
-            f"study: nothing can be {participle} now, because the search of {folder} is over and its last trainings "
-            f"are running; wait until they end (`hpo watch {name}`), or stop them (`hpo stop {name} --now`)"
+            f"study: the search of {folder} is over and only its last trainings are running, so nothing can be "
+            f"{participle} now; wait until they end (`hpo watch {name}`), or interrupt them (`hpo stop {name} --now`)"
         )
 
 

@@ -385,8 +385,8 @@ class Study:
     def front(self) -> "pd.DataFrame":
         """The Pareto front: one row per trial that keeps the limits and that no other trial dominates.
 
-        The best trial in the leading metric is first. The winner is always in the table, even if fresh seeds chose a
-        trial that another trial dominates in the search. With one metric the table has only the winner.
+        The first row is the best trial in the leading metric. The winner always has a row. If fresh seeds chose a
+        winner outside of the search's front, its row is the last. With one metric, the table has only the winner.
 
         Columns:
             number: the number of the trial.
@@ -528,8 +528,8 @@ class SteeredStudy(Study):
     def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
         """End the search: start no new trial, finish the running trials, and write the report.
 
-        The arguments `trial` and `now` of `Study.stop` are not allowed here. They stop running trainings, and the
-        progress of trainings differs from run to run. So a replay could not repeat the stop.
+        The arguments `trial` and `now` of `Study.stop` are not allowed here. They end trainings that are in progress.
+        A replay could not end these trainings at the same step, because their progress differs from run to run.
 
         Raises:
             hpo.HpoError: `trial` or `now` is given.

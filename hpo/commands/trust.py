@@ -37,7 +37,8 @@ def ask_for_trust(
 ) -> None:
     """Ask the user whether a study from another machine may run its code, and remember a yes.
 
-    Do not ask if `is_given` is true. Without `places`, `packages` and `commands`, also do not ask in two cases:
+    If `is_given` is true, the answer is yes without a question. If `places`, `packages` and `commands` are all empty,
+    two more cases need no question:
 
     - On this machine, the user has run or trusted a study with the same objective, configuration and space.
     - The objective is part of the toolkit, the strategy is not a user's class, and no configuration contains code,
@@ -46,7 +47,7 @@ def ask_for_trust(
     ConfigError if nobody can be asked, or the user says no.
 
     Args:
-        changes: the changes since the study was recorded, which the question lists.
+        changes: what changed since the study was recorded, one text per change; printed before the question.
         earlier: other configurations with which some trials were trained.
         own_keys: keys whose values this user has given.
         places: addresses that the study connects to.

@@ -34,7 +34,7 @@ _ALLOWED: Mapping[Kind, tuple[str, ...]] = {
 }
 # A date without a day or a time of day matches the whole year, month or day.
 _TIME = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
-_SYNTAX = "write FIELD OPERATOR VALUE, joined by and, or, not and brackets: 'strategy=evolutionary and score>0.9'"
+_SYNTAX = "write FIELD OPERATOR VALUE, combined by `and`, `or`, `not`, `()`: 'strategy=evolutionary and score>0.9'"
 
 
 def condition(text: str, fields: Mapping[str, Kind]) -> Callable[[Row], bool]:

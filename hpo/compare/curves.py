@@ -24,10 +24,10 @@ class FinishedSearch:
     Attributes:
         label: the label of the strategy, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: the loss of each trial, in the order of the trials' numbers; lower is better. An incomplete trial has an
-            infinite loss. In a comparison of strategies, a partly trained trial has the loss that it reached. In a
-            comparison of studies, partly trained trials and trials at smaller scales have infinite losses. In such
-            a comparison, the trials that were fully trained only after the search come last.
+        losses: the loss of each trial; lower is better. The trials are in the order of their numbers. In a comparison
+            of studies, however, the trials that were fully trained only after the search come last. An incomplete trial
+            has an infinite loss. In a comparison of strategies, a partly trained trial has the loss that it reached. In
+            a comparison of studies, partly trained trials and trials at smaller scales have infinite losses.
         seconds: the training time of each trial, summed over folds and repeats.
         is_partial: whether trials have different amounts (for a study: whether it has scales), so that equal numbers of
             trials are not equal budgets.

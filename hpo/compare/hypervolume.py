@@ -63,7 +63,8 @@ class Yardstick:
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
             f"1 - hypervolume of a search's front / hypervolume of the front of {whose}: 0 to 1, lower is better. Each "
-            f"metric is scaled from its best value to its worst{ends}; the reference point is {REFERENCE:g} in all"
+            f"metric is scaled from its best value (0) to its worst (1){ends}; "
+            f"the reference point is {REFERENCE:g} in each metric"
         )
         attained = f"the values that {_LEVELS[1]} % of the searches attain; band: {_LEVELS[0]} to {_LEVELS[2]} %"
         return {NAME: regret} | ({"attainment": attained} if len(self.goal.metrics) == _DRAWN else {})
@@ -110,7 +111,7 @@ def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list
     """Return the attainment curves of searches with two metrics, for 25 %, 50 % and 75 % of the searches.
 
     A search attains a pair of values if one of its trials within the limits is at least as good in both metrics. The
-    result maps a percentage, such as `"50"`, to the best pairs that so many searches attain. The pairs are the corners
+    result maps `"50"` to the best pairs that at least 50 % of the searches attain, and so on. The pairs are the corners
     of a staircase, sorted from the best value of the first metric. A single search has only `"50"`, its Pareto front.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation

@@ -27,13 +27,13 @@ _SEED = 0
 _METHOD = {
     "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
     "interval": (
-        "all shifts that a sign-flip test does not reject: at level 0.05 for a mean, at the pair's level for a pair. A "
-        "pair's interval excludes 0 exactly if one strategy is better. If the repeats are too few, there is no interval"
+        "all shifts that a sign-flip test does not reject. Its level is 0.05 for a mean, the pair's level for a pair. "
+        "A pair's interval excludes 0 exactly if one strategy is better. With too few repeats there is no interval"
     ),
     "a_beats_b_interval": "Wilson's score interval, 95 %",
     "p": f"two-sided sign-flip test on the mean difference: all flips for up to 16 pairs, else {FLIPS:,} random ones",
     "p_holm": "Holm's correction over all pairs of a budget",
-    "level": "the level for p in Holm's correction; once a p is not below its level, all larger p have this level",
+    "level": "p must be below this level in Holm's correction. If a p is not, all larger p get the same level",
     "verdict": f"one strategy is better if p_holm < {LEVEL:g}",
     "seconds": "the sum over all trainings, including concurrent ones",
 }
@@ -229,7 +229,10 @@ def _standing(label: str, searches: Sequence[FinishedSearch], measure: Measure, 
 def _notes(
     searches: Mapping[str, Sequence[FinishedSearch]], measure: Measure, repeats: int, num_pairs: int
 ) -> list[str]:
-    """Return the notes on a comparison; `num_pairs` is the smallest number of tested pairs at a budget, at least 1."""
+    """Return the notes on a comparison.
+
+    `num_pairs` is the number of tested pairs at the budget where this number is lowest; 1 if it is 0.
+    """
     notes, every = [], all_searches(searches)
     needed = fewest_repeats(num_pairs)
     if repeats < 2:

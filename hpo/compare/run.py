@@ -46,9 +46,9 @@ def run_comparison(
 ) -> Compared:
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
-    The full number of trials is always a budget. `at` has further budgets in trials, and `at_seconds` has further
-    budgets in seconds; the text `shortest` means the seconds of the shortest search. If trials have different amounts,
-    these seconds are always a budget, and the budgets in seconds come first.
+    The full number of trials is always a budget. `at` adds budgets in trials, and `at_seconds` adds budgets in seconds.
+    The text `shortest` in `at_seconds` means the seconds of the shortest search. If trials have different amounts, the
+    seconds of the shortest search are always a budget, and the budgets in seconds come first.
 
     Raises:
         ConfigError: a search does not reach one of the budgets. Budgets in seconds are checked only after all searches.

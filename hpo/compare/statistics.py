@@ -113,12 +113,12 @@ def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
-    """Return, in the given order, each p-value corrected for multiple tests, and the divisor d of its level 0.05 / d.
+    """Correct p-values for multiple tests; return each with the divisor d of its level 0.05 / d, in the given order.
 
     The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on. It stops
-    at the first p-value that is not below its level. All larger p-values get the same divisor, because they are not
-    below this level, either. So an interval at the level 0.05 / divisor excludes 0 exactly if the corrected p-value is
-    below 0.05. Each interval is at least as wide as the interval of a single test. The intervals are not simultaneous:
+    at the first p-value that is not below its level. The larger p-values are not below this level either, so they get
+    the same divisor. An interval at the level 0.05 / d thus excludes 0 exactly if the corrected p-value is below 0.05.
+    Each interval is at least as wide as the interval of a single test. The intervals are not simultaneous:
     only the tests hold together at level 0.05 (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding
     to Holm's Step-Down Procedure and Other Closed-Testing Procedures").
 

@@ -85,7 +85,7 @@ class FinishedStudy:
 
     @property
     def budget(self) -> int:
-        """The number of trials without retries, or of different points if trials have amounts.
+        """The number of trials that are not retries; if trials have amounts, the number of their different points.
 
         With amounts, a point may have several trials.
         """
@@ -95,7 +95,7 @@ class FinishedStudy:
 
     @cached_property
     def space(self) -> dict[str, Any]:
-        """The description of each hyperparameter of the search space by key, without its default."""
+        """For each key of the search space, the description of the hyperparameter without its default."""
         return {d["key"]: {k: v for k, v in d.items() if k != "default"} for d in self.run.space.to_dict()}
 
 
@@ -261,7 +261,7 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
-    """Group the studies that have a winner by the folds and the data on which the winner was scored."""
+    """Return groups with the same data and the same folds of the winner's scores; omit studies without a winner."""
     groups: list[list[FinishedStudy]] = []
     for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
@@ -332,7 +332,7 @@ def _sentence(
     one, two = (searches[label] for label in (better, other))
     if len(one.losses) == len(two.losses):
         return f"{clause} ({detail}){chance}"
-    of = f"judged by the winners of {len(one.losses)} and {len(two.losses)} trials"
+    of = f"the winner of {len(one.losses)} trials against the winner of {len(two.losses)}"
     lead = two.best_at(*budget) - one.best_at(*budget)
     if not math.isfinite(lead):
         return f"{clause}, {of} ({detail}){chance}"
@@ -363,13 +363,13 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
             done, total = study.search.keeps_limits.sum(), len(study.search.losses)
             within = " and within the limits" if study.goal.limits else ""
             yield (
-                f"{study.label} has {len(scales)} scales: {done} of {total} trials are complete at the target{within}, "
-                f"and only their scores count; the seconds of all trials count."
+                f"{study.label} has {len(scales)} scales: {done} of {total} trials are complete at the target{within}. "
+                f"Only their scores are compared, but the seconds of all trials count as its budget."
             )
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a sentence for each difference that makes a comparison of the first study with another one unfair."""
+    """Yield a sentence for each unfair difference between the first study and another one, such as in budget."""
     first = studies[0]
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"

@@ -82,7 +82,7 @@ def _check_measured(given: list[str]) -> list[str]:
 
 
 Measured = Annotated[list[Name], AfterValidator(_check_measured)]
-"""Names of numbers other than the metrics that an objective returns."""
+"""Names of numbers that an objective returns in addition to the metrics."""
 
 
 def _check_target(given: Any) -> Any:
@@ -173,7 +173,7 @@ def metrics_of(choice: str | Mapping[str, Any]) -> list[str]:
 
 
 SCALE = "study.scale"
-"""The key of a point's scale, a number from 1; the last scale is the target."""
+"""The key in a point whose value is the scale: a number from 1; the last scale is the target."""
 
 
 def _check_scales(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

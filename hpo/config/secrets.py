@@ -7,10 +7,10 @@ configuration, and when a connection to an address is made.
 
 - A reference `${oc.env:NAME}` that the user has written stays as it is.
 - If a key looks like the name of a secret (`my.api_key=...`), or an address has a password, the toolkit makes a name
-  for the value (`HPO_MY_API_KEY`). Only this process knows the value.
-- Later commands on the study, such as resume, test and reproduce, read the value from the environment again. They
-  cannot check that the value is unchanged, because not even a hash of the value is stored: a password could be guessed
-  from its hash.
+  for the value (`HPO_MY_API_KEY`). The value itself is not stored.
+- Later commands on the study, such as resume, test and reproduce, read the value from the environment variable with
+  this name. They cannot check that the value is unchanged, because not even its hash is stored: a password could be
+  guessed from its hash.
 """
 
 import os

@@ -187,7 +187,7 @@ class StudySection(Section):
             if name not in metrics:
                 raise conflict(f"must name metrics of the study ({', '.join(metrics)}), given {name}", "study.choose")
         if self.metrics is not None and self.winner != "best":
-            text = f"must be best with study.metrics, given {self.winner}; use study.choose to choose the winner"
+            text = f"must be 'best' with study.metrics, given {self.winner}; use study.choose to choose the winner"
             raise conflict(text, "study.winner")
         for name in self.measured or ():
             if name in metrics:
@@ -322,9 +322,7 @@ class DispatchSection(Section):
             text = "has no effect with dispatch.processes_per_task above 1; use dispatch.gpus_per_process"
             raise conflict(text, "dispatch.gpus_per_worker")
         if not is_one and self.memory_per_worker is not None:
-            text = (
-                "has no effect with dispatch.processes_per_task above 1, whose processes have whole GPUs; leave it out"
-            )
+            text = "has no effect with dispatch.processes_per_task above 1, because no GPU is then shared; leave it out"
             raise conflict(text, "dispatch.memory_per_worker")
         if self.environment and self.address is None:
             raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")

@@ -75,10 +75,10 @@ def _without_reference(value: Any) -> Any:
 
 
 def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace references to MLflow's environment variables in the section `track` by their values; return the section.
+    """Replace the references to MLflow's environment variables in the section `track`; return the section.
 
-    So the study keeps the same MLflow server, even if the variables change later. A reference to an address with a
-    password is not replaced.
+    The values of the variables replace the references. So the study keeps the same MLflow server, even if the variables
+    change later. If the server's address contains a secret, its reference stays.
     """
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():

@@ -269,7 +269,7 @@ class _Search:
             self._stop_task(key)
 
     def _points_left(self, key: Key) -> int | None:
-        """Return the total number of reports at which a user's stop ends a task; None = no user stopped the trial."""
+        """Return the number of reports after which a user's stop ends a task; None = no stop ends the task."""
         return self._stopped[key.trial].get(key.task, 0) if key.trial in self._stopped else None
 
     def _poll_user(self) -> bool:
@@ -354,7 +354,7 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search, and neither a larger budget nor a later trial continues it."""
+    """Return whether a callback has ended the search, and no trial was opened and no budget of trials raised since."""
     ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
@@ -366,9 +366,9 @@ def seconds_spent(record: Record) -> float:
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
-    """Return whether a search in free order was ended by `stop_without_gain`, and this limit was not raised since.
+    """Return whether `stop_without_gain` has ended a search in free order, and this limit was not raised since.
 
-    A scheduler cannot find this end again: the record does not say in which order the last trials became known.
+    A scheduler cannot compute this again: after the last opened trial, the record lacks the order of the results.
     """
     ended, limit = record.ended, rules.stop_without_gain
     if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":

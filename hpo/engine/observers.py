@@ -172,8 +172,8 @@ class CheckpointPruner(Observer):
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
         """Delete the models of all trials except the `keep` best trials and the trials in `needed`.
 
-        In one call, pass all trials that are fully trained after the search. Each ranks before all partly trained
-        trials, so in separate calls, the trial of an earlier call could displace a better trial of a later call.
+        After the search, pass all trials with a further training in one call. A fully trained trial ranks before all
+        partly trained trials. So in separate calls, it could displace a better trial whose full result comes later.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

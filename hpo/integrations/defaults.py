@@ -35,8 +35,8 @@ def default_strategy(
     if settings["name"] in partly:
         whole = ", ".join(each for each in STRATEGIES if each not in partly)
         raise ConfigError(
-            f"strategy: must be one that fully trains every point ({whole}), given '{name}', which works only in `hpo "
-            "search`; to stop trainings early, use a scheduler or pruner of the library that runs the trials"
+            f"strategy: '{name}' trains some points only partly, which works only in `hpo search`; use one of {whole}; "
+            "to stop trainings early, use a scheduler or pruner of the library that runs the trials"
         )
     return find_strategy(settings, space_from_dict(explicit_space(space)), seed)
 

@@ -115,8 +115,8 @@ def _save_model(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) ->
 class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lightning's types
     """Reports epochs to the search, and ends the training at the amount of the trial.
 
-    This class is a subclass of Checkpoint, so that it runs after other Checkpoints at the end of an epoch, and saves
-    their state, too.
+    As a subclass of Checkpoint, it can run after the other Checkpoints at the end of each epoch. Therefore, it also
+    saves their latest state.
 
     Attributes:
         curve: the metrics of each epoch so far.

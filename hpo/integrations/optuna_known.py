@@ -19,10 +19,10 @@ _ROUND = "hpo:round:"
 
 @dataclass(frozen=True)
 class Round:
-    """Points that a strategy has proposed together, for consecutive trials from number `first` on.
+    """Points that are stored together, for consecutive trials from number `first` on.
 
-    If the strategy has no point yet for a trial, the trial gets another point, a substitute. A substitute does not
-    count as a round of the strategy, and the strategy does not wait for the substitute's result.
+    The strategy has proposed these points together. If the strategy has no point for a trial, the round has only a
+    substitute for this trial. A substitute keeps the previous round's `number`. The strategy does not wait for it.
     """
 
     number: int
@@ -39,8 +39,8 @@ class Known:
 
     Attributes:
         history: the finished trials.
-        upcoming: the number of the next trial, and the points from this trial on, which are not stored yet; None = the
-            points are not known.
+        upcoming: the number of the next trial, and the points for this and later trials. These points are not stored
+            yet. None = the points are not known.
         is_over: whether the strategy has no more points, whatever the results of the running trials.
     """
 

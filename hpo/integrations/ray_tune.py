@@ -28,9 +28,9 @@ def as_searcher(
 
     Args:
         strategy: the strategy.
-        metric: the name of the score in a trial's last result. None = the metric of the TuneConfig. Ray passes this
-            metric on only if the Tuner has a `param_space` that is not empty.
-        mode: `min` or `max`. None = the mode of the TuneConfig. Ray passes this mode on under the same condition.
+        metric: the name of the score in a trial's last result. None = the metric of the TuneConfig. The
+            searcher gets this metric only if the Tuner's `param_space` is not empty.
+        mode: `min` or `max`. None = the mode of the TuneConfig, under the same condition.
         max_concurrent: the maximum number of trials at once; None = no limit. Ray ignores the TuneConfig's
             `max_concurrent_trials` for this searcher.
 
@@ -123,8 +123,8 @@ class StrategySearcher(Searcher):
         """
         if not self.metric or not self.mode:
             raise ConfigError(
-                "metric, mode: must be given; give both to as_searcher, or give both to the TuneConfig and a "
-                "non-empty param_space to the Tuner"
+                "metric, mode: must be given; give both to as_searcher or both to the TuneConfig; the searcher gets "
+                "those of the TuneConfig only if the Tuner's param_space is not empty"
             )
         if not self._points:
             self._points.extend(next_points(self._strategy, self._history, tuple(self._running.values())))

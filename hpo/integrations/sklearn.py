@@ -40,8 +40,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     `cv_results_`. The study is only in memory; `hpo.search` stores a study on disk and uses Ray workers.
 
     For arguments that are not listed below, see GridSearchCV. With several scores (`scoring` as a list or dict),
-    `cv_results_` has all scores. Then `refit` names the score that the search optimizes, and that `best_params_` and
-    `best_score_` refer to.
+    `cv_results_` has all scores, and `refit` names the score to optimize. `best_params_` and `best_score_` refer to
+    this score.
 
     Args:
         estimator: the estimator to tune.
@@ -49,8 +49,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
             Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV; each
             point belongs to one dict, which is drawn like the value of a categorical hyperparameter.
         trials: the number of points to evaluate.
-        strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. Strategies that train some
-            points only partly (such as `asha`) and `ladder` are not supported.
+        strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. The strategy
+            `ladder`, and strategies that train some points only partly (such as `asha`), are not supported.
         random_state: the seed of all points, or a `numpy.random.RandomState`; None = different points each time.
 
     Example:

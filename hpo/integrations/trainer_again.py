@@ -85,7 +85,7 @@ def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
 
 
 def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
-    """Return the objects that a node tests (`if trial is not None`), or from which it reads keys by constant names."""
+    """Return the objects that a node tests (`if trial is not None`) or reads by a constant key (`trial["layers"]`)."""
     match node:
         case ast.Subscript(value, ast.Constant()) | ast.Call(ast.Attribute(value), [ast.Constant(), *_]):
             return [value]

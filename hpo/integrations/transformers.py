@@ -220,9 +220,9 @@ def objective_of(
 
     Args:
         trainer: a trainer with `model_init`.
-        compute_objective: as in `hyperparameter_search`: a function of the metrics of `evaluate` (`eval_loss` and so
-            on) that returns the value of the study's metric, or several values in the order of the study's metrics. The
-            metrics of the study must then have other names than the metrics of `evaluate`.
+        compute_objective: as in `hyperparameter_search`. The function gets the metrics of `evaluate`, such as
+            `eval_loss`. It returns one value for each of the study's metrics, in their order. If it is given, the
+            study's metrics must have other names than the metrics of `evaluate`.
 
     Raises:
         ConfigError: the trainer has no `model_init`.
@@ -307,7 +307,10 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return the largest number of evaluations; infinite if it depends on the data, or if nothing is evaluated."""
+    """Return an upper bound on the number of evaluations.
+
+    Return infinity, which means no bound, if the number depends on the data, or if the training has no evaluations.
+    """
     length = math.inf
     if args.eval_strategy == "epoch":
         # Every epoch has at least one step.

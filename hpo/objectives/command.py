@@ -292,8 +292,9 @@ class _Stream:
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
         """Write the complete lines to this process's stream, and return them.
 
-        An incomplete line waits for its end, so that lines of the two streams do not mix in one log. Without an end,
-        it is written after `LONGEST_LINE` characters. A returned line has at most `LONGEST_LINE` characters.
+        An incomplete line waits for its end, so that lines of the two streams do not mix in one log. If more than
+        `LONGEST_LINE` characters are there, they are all written at once. A returned line may then lack characters
+        after its first `LONGEST_LINE`.
         """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE

@@ -28,9 +28,9 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return notes for the user about programs that are missing on this machine, or whose files are not found.
+    """Return notes for the user: the program is missing on this machine, or its file is not found.
 
-    Changes of a program whose file is not found go unnoticed.
+    Without the file, resume and reproduce do not notice that the program has changed.
     """
     if (missing := _missing_program(command)) is not None:
         return [f"command.line: {missing} on this machine, so trainings on this machine will fail"]

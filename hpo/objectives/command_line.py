@@ -112,7 +112,7 @@ class CommandLine:
     def amount_without_full(self) -> str | None:
         """The text `{task.amount}` if the command line has this placeholder without a default; otherwise None.
 
-        Full trainings have no amount and use the default, such as 30 in `{task.amount:30}`.
+        A full training has no amount, so such a line fails. With `{task.amount:30}`, a full training gets 30.
         """
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
@@ -154,9 +154,10 @@ class CommandLine:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The trial's values by dotted key, without the settings of the command, `data.name`, and empty mappings.
+        """The trial's values by dotted key.
 
-        The value of a searched key is not split, even if it is a mapping.
+        The dict leaves out `data.name`, empty mappings, and the command's settings. A searched key keeps its whole
+        value, even if the value is a mapping.
         """
         flat = {key: value for key, value in self.flat.items() if not within(key, "command")}
         wholes = {key: at(flat, key, _MISSING) for key in self.config["command"].get("searched", ())}
@@ -179,9 +180,9 @@ class CommandLine:
                 raise ConfigError(f"{key}: {in_file}command.line has no {{{key}}}{hint}")
 
     def write_copy(self, folder: Path) -> dict[str, str]:
-        """Write the file with the trial's values into a folder. Return the values for `{config}` and `{config.dir}`.
+        """Copy the configuration file into a folder, and set the trial's values in the copy.
 
-        Return an empty dict if the command has no configuration file.
+        Return the values for `{config}` and `{config.dir}`; an empty dict if the command has no configuration file.
         """
         if self.file is None:
             return {}

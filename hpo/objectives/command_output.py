@@ -93,7 +93,7 @@ class Reader:
 
 
 class JsonReader(Reader):
-    """Reads lines that are JSON objects. In other lines, reads JSON objects and Python dicts that have the metric."""
+    """Reads lines that are JSON objects. In any other line, reads a JSON object or Python dict if it has the metric."""
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """Read a line. Yield warnings, and the reports that this line completes."""

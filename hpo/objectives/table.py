@@ -102,9 +102,10 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     """Return a dict with the table's score for the task's configuration and fold, and with `seconds`.
 
     If there is a learning curve, yield its epochs after `task["trained"]` up to the task's amount. The score is then
-    the best value on the curve up to that amount, and the dict also has `units` and `amount`. Other metrics and values
-    with limits are in the dict, too. They come from the columns of the same names, and do not depend on the fold or
-    the amount.
+    the best value on the curve up to that amount, and the dict also has `units` and `amount`.
+
+    The dict also has every other metric, and every other number that has a limit. These come from the columns of the
+    same names, and do not depend on the fold or the amount.
 
     Raises:
         LookupError: the table does not have the configuration, a value, or a learning curve that the task needs.

@@ -71,9 +71,9 @@ class Table:
     def nearest(self, point: Key) -> tuple[Row, float]:
         """Return the row nearest to a point, and the distance. On ties, return the row that comes first in the table.
 
-        The distance is the mean of one distance per hyperparameter. For numbers, this distance is the difference
-        between their positions in the ascending list of values, divided by the largest possible difference. For texts,
-        the distance is 0 if they are equal, else 1. For a value that the table does not have, the distance is 1.
+        Each hyperparameter has its own distance, and the result is their mean. The distance of two numbers is the
+        difference of their ranks among the table's values, divided by the largest possible difference. Equal texts
+        have the distance 0, different texts 1. A value that is not in the table has the distance 1 from all values.
         """
         # The distance of each row from the point in each hyperparameter; shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)
@@ -161,7 +161,10 @@ def read_table(config: TableConfig) -> Table:
 
 
 def _join_curves(table: Table, path: Path, field: str) -> Table:
-    """Give each row the curve of the line that agrees with the row in all shared fields; drop rows without a curve."""
+    """Give each row its learning curve from a file of JSON lines; drop rows without a curve.
+
+    Some fields of a line are also columns of the table. A line belongs to a row if both have equal values there.
+    """
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
         known = ", ".join(curves[0]) if curves else "no lines"
@@ -173,8 +176,8 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
         by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"data.curves: every line must have {', '.join(shared) or 'a column of the table'}, and a list of "
-            f"numbers as '{field}', but one line does not ({type(error).__name__}: {error})"
+            f"data.curves: a line is not valid ({type(error).__name__}: {error}); give every line "
+            f"{', '.join(shared) or 'a column of the table'}, and a list of numbers as '{field}'"
         ) from error
     joined = {
         key: replace(row, curve=by_row[place])

@@ -87,8 +87,8 @@ class FoldPair(TypedDict):
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
         mean_difference: the difference of the winners' expected scores. If an expected score is not known, this is the
             mean of `by_fold`. With several metrics, it is the difference of the hypervolume regrets.
-        interval: the 95 % interval of the difference of the expected scores; null if `mean_difference` is another
-            difference.
+        interval: the 95 % interval of `mean_difference`; null if an expected score is not known, or with several
+            metrics.
     """
 
     a: str
@@ -128,9 +128,9 @@ class FrontsJson(TypedDict):
             where h is the hypervolume of the search's own front.
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
-        attainment: the corners of staircases, by label of a strategy or study, and then by percentage. At least p
-            percent of the label's searches attain each point of the staircase of percentage p. A single search has
-            only percentage 50. Absent with more than two metrics.
+        attainment: by label of a strategy or study, and then by percentage, a staircase as a list of its corners. For
+            percentage p, at least p percent of the label's searches attain each corner. A single search has only
+            percentage 50. Absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]

@@ -61,7 +61,7 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
 
     The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
     if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is the mean over the first n trials of
-    `NUM_ORDERS` random orders (seed 0). No closed form is known for the hypervolume.
+    `NUM_ORDERS` random orders (seed 0). A closed form is known only for one metric.
 
     Source: Tang et al. 2020 (arXiv 2004.13705), equation 6: the closed form for one metric.
     """

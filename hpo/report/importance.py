@@ -104,9 +104,8 @@ def importances(
 def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any:
     """Return how far the values of a dimension in each set of trials differ from its values in all trials.
 
-    The result is Pearson's divergence of the two densities, times s^2 / S: s is the share of the set's trials that have
-    the dimension, and S is the share of all trials that have it. `sets` marks the members of each set, shape (sets,
-    trials).
+    The result is Pearson's divergence of the two densities, times s^2 / S. A share s of the set's trials has the
+    dimension, and a share S of all trials has it. `sets` marks the members of each set, shape (sets, trials).
     """
     present = [place for place, trial in enumerate(trials) if dimension.key in trial.point]
     if len(present) < 2:
@@ -125,7 +124,7 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return two arrays: for each value in `values`, the index of its grid cell; and for each cell, its size.
 
     A `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each value that
-    occurs in `values`, and one last cell whose size is the number of its other values.
+    occurs in `values`. One final cell stands for all other values of the dimension; its size is their number.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)
@@ -190,8 +189,8 @@ def shapley_values(
 
     The value of a set of hyperparameters is the predicted score of the default configuration after these
     hyperparameters take the winner's values. A surrogate fitted to the complete trials predicts this score. The Shapley
-    values sum to the winner's predicted gain. A hyperparameter that exists only in the winner, or only in the default,
-    counts together with the hyperparameter on which its condition depends.
+    values sum to the winner's predicted gain. If a hyperparameter exists only in the winner, or only in the default,
+    its effect is part of the value of the hyperparameter on which its condition depends.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """
@@ -237,7 +236,8 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
     """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
     A player is a hyperparameter with different values in the points `default` and `winner`. A player changes its own
-    key. A hyperparameter that only one point has is no player; the player in its condition changes its key, too.
+    key. If only one point has a hyperparameter, this is not a player. The player in its condition also changes
+    the hyperparameter's key.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}

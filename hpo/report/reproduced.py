@@ -224,7 +224,7 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return the extra numbers that a trial has with several `goal.names`, each under its key in a report.
+    """Return, by their keys in a report, the numbers that a trial has only if `goal.names` has several names.
 
     `values` has the values of the leading metric; `means` has the mean of each other name in `goal.names`.
     """

@@ -38,14 +38,14 @@ class Subject:
         finalists: the finalists as trained on fresh seeds, if the scores of these trainings chose the winner. Empty if
             the search's scores chose the winner.
         default: the default configuration; None if there is none, or if it is not in the space.
-        no_default: why there is no default configuration; None if there is one, in the space or not.
-        trainings: the trials at the end of the search, followed by the further trainings after the search. A further
-            training has the number of its trial. None = `trials`.
-        other_trainings: the other trainings after the search, such as those of finalists on fresh seeds.
+        no_default: why there is no default configuration; None if there is one, even outside the space.
+        trainings: the trials as the search left them, then their further trainings after the search. A further
+            training is also a `Trial`, with the number of the trial that it trains further. None = `trials`.
+        other_trainings: trainings after the search that are not in `trainings`, such as the finalists' on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order of results
-            cannot influence the search, so that the clock has no effect (see `Rules.waits`).
+        lanes: number of parallel trainings on the study's clock. None if `order` is `clock`, but the search never
+            waits for the clock (see `Rules.waits`).
         clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
         scale_results: the trials by scale; None for a study without scales.
         given: the keys of points that the strategy did not choose: first points, and points added by the user.
@@ -93,7 +93,7 @@ class Subject:
 
     @classmethod
     def of_run(cls, run: StudyRun, searched: Sequence[Trial], trials: Sequence[Trial], winner: Trial | None) -> Self:
-        """Return the part of this input that does not need the prepared study, for viewers.
+        """Return the input of figures without a prepared study, for a viewer; some attributes keep their defaults.
 
         Args:
             searched: the trials as the search left them.
@@ -148,7 +148,7 @@ class Subject:
 
     @cached_property
     def scored(self) -> list[Trial]:
-        """The complete trials with comparable scores: those at the largest scale with the longest training."""
+        """The complete trials at the largest scale with the longest training; their scores are comparable."""
         complete = at_largest_scale([t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)])
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]
@@ -294,8 +294,8 @@ class Subject:
 def dependent_text(strategy: str, is_extension: bool) -> str | None:
     """Return why a study's trials cannot predict the scores of random search; None if they can.
 
-    The text continues a sentence such as `it needs`, and begins with `independent draws`. `is_extension` says whether
-    the trials were selected from another study.
+    The caller puts words such as `it needs` before the text, and the text begins with `independent draws`.
+    `is_extension` says whether the trials were selected from another study.
     """
     if is_extension:
         return "independent draws; this study's trials were selected from the study that it extends"

@@ -162,7 +162,7 @@ class ScaleResults:
         """The reason why the loss at the target is not predicted; None if the loss is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
-            scored = f", but {FEWEST_SCALES - 1} below the target must have a score, and {len(below)} have one"
+            scored = f", but at least {FEWEST_SCALES - 1} below the target must have a score (now {len(below)})"
             return (
                 f"a power law of loss over cost needs at least {FEWEST_SCALES} scales; there are {self.target}"
                 f"{scored * (self.target >= FEWEST_SCALES)}"

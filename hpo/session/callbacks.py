@@ -38,9 +38,9 @@ class Steering:
         self.study, self._record, self._apply = study, record, apply
 
     def add(self, values: Mapping[str, Any]) -> str:
-        """Add a point to try next; return a text about it. If the point's last trial failed, that trial is retried.
+        """Add a point to try next, or retry the point's latest trial if it failed. Return a text about the new trial.
 
-        Raise HpoError if the point is invalid, or if it is already in the study and needs no retry.
+        Raise HpoError if the point is invalid, or if the point is already in the study and needs no retry.
         """
         add = new_point(self.study, self._record, values)
         self._act(add)

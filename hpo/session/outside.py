@@ -31,7 +31,7 @@ _SECONDS_BETWEEN_TRIES = 0.05
 
 
 class OutsideSession:
-    """An ask-and-tell session, with the attribute `asking` to ask and tell. It holds the study's lock until `close`.
+    """An ask-and-tell session, which holds the study's lock until `close`. Use its `asking` to ask and tell.
 
     Args:
         study: a new or an existing study.

@@ -245,7 +245,7 @@ def _trials_to_continue(study: PreparedStudy, history: History) -> list[Trial]:
 def _finish(
     study: PreparedStudy, record: Record, dispatcher: Dispatcher, all_observers: Sequence[Observer]
 ) -> StudyRun:
-    """Run the trainings after the search. If an error or a signal ends them, write the report without report.html."""
+    """Run the trainings after the search. After an error or a signal, write all report files except report.html."""
 
     def notify(kind: str, num_ended: int, num_all: int) -> None:
         for observer in all_observers:

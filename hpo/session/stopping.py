@@ -45,9 +45,9 @@ class Stopped(Interruption):
 class Stopping:
     """Handles signals while a study runs.
 
-    After the first signal, the next `check` raises Stopped. In a block of `raising`, while an objective runs in this
-    process, the signal itself raises Stopped, except if the objective handles or ignores signals. Elsewhere the signal
-    raises nothing, because an exception could leave an import or a transaction half done.
+    After the first signal, the next `check` raises Stopped. A block of `raising` surrounds each objective that runs in
+    this process. In this block, the signal itself raises Stopped, unless the objective handles or ignores signals.
+    Elsewhere the signal raises nothing, because an exception could leave an import or a transaction half done.
 
     A process of the command `hpo` ends at once after a second signal. It also ends some seconds after the first signal,
     even while Python is busy in C code. The process of another program, such as a notebook, is never ended. In such a
@@ -224,8 +224,7 @@ class SessionDispatcher:
         """Return reports. If tasks run in other processes, wait at most half a second.
 
         After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, the first call
-        after the signal ends the tasks, and returns their last outcomes. Every later call raises Stopped, and so does
-        the first call if there are no outcomes.
+        after the signal ends the tasks, and returns the remaining outcomes. If no outcome remains, raise Stopped.
         """
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.

@@ -15,7 +15,7 @@ from hpo.trials.record.user_actions import Add, Raise, Stop, UserAction
 
 
 class UserRequests:
-    """Yields the user actions that were requested, and answers each request once its actions have taken effect.
+    """Yields the requested user actions. Answers each request after its actions have taken effect.
 
     Attributes:
         study: the study with its current budget, which users may have raised.

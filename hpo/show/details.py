@@ -38,7 +38,7 @@ def details_text(shown: StudyView | TrialDetails) -> str:
 
 
 def _lines(what: str, text: str, column: int) -> Iterator[str]:
-    """Yield an entry as at most three lines of printable characters, because its text may come from a stranger."""
+    """Yield the lines of an entry: at most three, and only printable characters. A stranger may have written it."""
     columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
     lines = textwrap.wrap(
         printable(text.lstrip()),
@@ -150,7 +150,10 @@ def _where(task: TrainingDetails) -> str:
 def _point_lines(
     point: Mapping[str, Any], default: Mapping[str, Any] | None, most: int = _MOST_VALUES
 ) -> Iterator[str]:
-    """Yield a line for each of the first `most` values of a point, with the default if the value differs from it."""
+    """Yield a line for each value of a point. If the value differs from its default, the line also shows the default.
+
+    After `most` values, yield a line with the number of the remaining values.
+    """
     texts = {key: cut_text(format_value(value)) for key, value in [*point.items()][:most]}
     width, wide = (max(map(len, column), default=0) for column in (texts, texts.values()))
     for key, text in texts.items():

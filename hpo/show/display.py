@@ -143,7 +143,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:
-        """Return the values of a complete trial as text: metrics, values with a limit, and measured values."""
+        """Return as text a complete trial's mean of each metric, each value with a limit, and each measured value."""
         return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
 
     @property
@@ -162,9 +162,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return format_duration(seconds) if seconds else ""
 
     def seconds_left(self) -> float | None:
-        """Return the seconds left at this session's pace, limited by `minutes`; None if unknown or no trial remains.
+        """Return the seconds left; None if they are unknown or if no trial remains.
 
-        A running trial counts as half done, because several workers train at the same time.
+        The estimate assumes this session's pace, and that each running trial is half done. The estimate never exceeds
+        the time that `minutes` leaves.
         """
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:

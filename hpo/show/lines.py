@@ -90,7 +90,7 @@ def untried_line(view: StudyView) -> str:
 
 
 def report_text(view: StudyView, task: TaskView) -> str:
-    """Return a training's last report as text: the epoch and the study's metrics, or all values if it has neither."""
+    """Return a training's latest report as text: its epoch and the study's metrics; if it lacks these, all values."""
     point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
     return format_values(point or task.point)
 

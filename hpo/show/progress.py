@@ -58,7 +58,7 @@ class TerminalProgress(Progress):
     """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Without a panel: seconds without output before a line shows progress in the first trial or after the search."""
+    """Without a panel: after this many silent seconds, a line shows progress in the first trial or after the search."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line.
 
-        If trials end too fast, leave out the lines of trials that are neither the best so far nor the last.
+        If trials end too fast, leave out some lines, but never that of a new best trial or of the search's final trial.
         """
         self._is_first_trial = False
         is_best = self._count(trial)

@@ -99,7 +99,7 @@ class Terminal(Display):
             _say("starting Ray on this machine ...")
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Print the lanes, the GPUs of each worker, and a setting with which fewer workers are idle."""
+        """Print the lanes and the GPUs of each worker; if more lanes would keep workers busier, print how many."""
         if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(text)
         lanes, rules = study.config.study.lanes, study.rules()
@@ -150,7 +150,7 @@ class Terminal(Display):
 
 
 def _labels_text(parts: Iterable[Mapping[str, Any]]) -> str:
-    """Return the shares of the labels in all splits, such as `; labels: pos 67%, neg 33%`; empty with many labels."""
+    """Return each label's share of all examples: `; labels: pos 67%, neg 33%`; empty with no or many labels."""
     labels = Counter[str]()
     for part in parts:
         labels.update(part["labels"] or {})
@@ -166,14 +166,14 @@ def _say(text: str) -> None:
 
 
 def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
-    """Print how long simulated workers took. If workers were often idle, print the idle share of their time, too."""
+    """Print the time that a search took on simulated workers, and the idle share of several workers if it is large."""
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
     if dispatch.type.has_own_time:
         _say(
             f"{dispatch.name}: {format_count(dispatch.workers or 1, 'worker*')} took {cost['wall_seconds']:,.0f} s for "
-            f"{cost['training_seconds']:,.0f} s of training; section Cost of the report says when the best was found"
+            f"{cost['training_seconds']:,.0f} s of training; section Cost of the report shows the best score over time"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
         _say(f"workers were idle {cost['idle_share']:.0%} of the time: see the timeline in the report")

@@ -72,12 +72,12 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers not in `known` with an absolute slope above `BOUND` at one or more steps, the steepest first."""
+        """The layers outside `known` whose absolute slope is above `BOUND` at one or more steps, the steepest first."""
         return [layer for layer in self._changing if layer not in self.known]
 
     @property
     def expected(self) -> list[str]:
-        """The layers in `known` with an absolute slope above `BOUND` at one or more steps, the steepest first."""
+        """The layers in `known` whose absolute slope is above `BOUND` at one or more steps, the steepest first."""
         return [layer for layer in self._changing if layer in self.known]
 
     @property
@@ -197,7 +197,7 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return, by output, a text that says at which scales it is expected to change, such as "below width=128"."""
+    """Return the scales at which an output is expected to change, as text by output, such as "below width=128"."""
     return {
         name: f"below {key}={least:g}"
         for layer, (key, least) in holds_from.items()

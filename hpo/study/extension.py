@@ -57,7 +57,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     if all(_is_trained(study, trial) for trial in trials) and not any(map(is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
-            f"extend: these trials are fully trained, and their training settings are unchanged; change a setting, "
+            f"extend: these trials are fully trained, and you changed no training setting; change one, "
             f"such as training.epochs=60{'' if study.is_outside else f', or train the winner once more: {again}'}"
         )
     replaced = {own_key(key): before for key, (before, _) in changed.items() if is_own(key)}

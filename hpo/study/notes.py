@@ -22,8 +22,8 @@ class FinalModel:
     Attributes:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
-        epochs: the number of epochs of the training on all folds together; None if the trainings returned no best
-            epoch. A hold-out training chooses its best epoch itself, so `epochs` is None.
+        epochs: the number of epochs of the training on all folds together. None with a hold-out split, or if the
+            trainings of the folds returned no best epoch.
         seconds: how long the training after the search took; 0 if the search itself trained the model.
     """
 

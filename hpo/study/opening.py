@@ -216,7 +216,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
 
 def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Add a note to the record if the limits or, with several metrics, `study.choose` have changed."""
+    """Add a note to the record if the limits have changed; with several metrics, also if `study.choose` has."""
     before, after, notes = frozen.study, study.config.study, Notes(record)
     changes: dict[str, tuple[Any, Any]] = {"study.limits": (last_limits(before), last_limits(after))}
     if len(study.goal.metrics) > 1:

@@ -43,8 +43,8 @@ class PreparedStudy:
         examples, plan: the data and the split; None if the objective reads its own data, or if no data were read.
         imports: for a new study, the finished trials of other studies.
         allow_changes: whether an existing study continues although its basis has changed.
-        script: for the replay of a search with `study.order=free`. Element n has the numbers of the trials whose
-            outcomes became known just before trial n was opened.
+        script: for the replay of a search with `study.order=free`, the order in which outcomes became known. Element n
+            lists the trials (by number) whose outcomes became known just before trial n was opened.
         added, actions: for the replay of a search, the points that users added, and the actions that stopped trials.
         replays: for the replay of a search, the original study's folder; otherwise None.
         callbacks: functions to call when a trial ends; arguments are the search's controls and the trial.
@@ -109,7 +109,7 @@ class PreparedStudy:
         return amount_text(trial.amount, trial.reached, self.full_amount)
 
     def num_counted(self, trials: Iterable[Trial]) -> int:
-        """Return how much of the budget `study.trials` the given trials use; retries use no budget."""
+        """Return how much these trials use of the budget `study.trials`; retries use no budget."""
         # Under a strategy with amounts, several trials may be trainings of one configuration.
         counted = (trial for trial in trials if trial.retry_of is None)
         return len({trial.key if self.counts == "configurations" else trial.number for trial in counted})

@@ -36,10 +36,10 @@ def evaluations(log_path: Path) -> list[TestEvaluation]:
 
 
 def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluation]:
-    """Return the evaluations of all studies on the test split with this fingerprint, the earliest first.
+    """Return all studies' evaluations on the test split with this fingerprint, the earliest first.
 
-    Read the shared log and the log of each study in the same folder. The shared log lacks evaluations of studies that
-    were moved or copied into this folder.
+    Read the shared log, this study's log, and the logs of the studies next to it. The shared log lacks the evaluations
+    of studies that were moved or copied into this study's parent folder.
     """
     parent = folder.path.parent
     neighbours = {path.parent for path in parent.glob(f"*/{TEST_LOG}")}

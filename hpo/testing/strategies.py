@@ -36,7 +36,7 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
     },
     "one point": {"layers": [3]},
 }
-"""One space of every kind, by name."""
+"""Spaces by name, one for each kind of space."""
 
 _MOST_PROPOSALS = 2_000
 _ONE_LOSS = Goal({"score": "minimize"})
@@ -147,7 +147,7 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
             )
         again = propose(grown, *earlier)
         assert again == before, (
-            f"{name}: for the same earlier history the strategy proposes first {before}, then {again}"
+            f"{name}: for the same history the strategy proposes {before}, but {again} after a longer history"
         )
         taken = {(trial.key, trial.amount) for trial in history}
         twice = [each.point for each in first if (point_key(each.point), each.amount) in taken]

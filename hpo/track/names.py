@@ -26,8 +26,8 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
-    A single name becomes `score`. If there are several names, `mlflow_name` changes each of them. A name in `_OURS`,
-    such as `seconds`, first gets the prefix `metric.`; a leading metric called `score` gets no prefix.
+    A single name becomes `score`. If there are several names, `mlflow_name` changes each of them. Before this, names
+    in `_OURS`, such as `seconds`, get the prefix `metric.`. One exception: a leading metric `score` keeps its name.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}

@@ -121,7 +121,10 @@ def _leaders_table(view: StudyView) -> Iterator[str]:
 
 
 def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
-    """Return a trial's row: a link, its metrics in the search (comparable in all rows), and the values of `keys`."""
+    """Return a trial's row: a link, the metrics, and the point's values for `keys`.
+
+    The metrics are from the search, so that all rows are comparable.
+    """
     values = [format_short(trial.point[key]) if key in trial.point else "" for key in keys]
     score, *others = _first_metrics(trial.search_texts or trial.texts).values()
     cells = [score + to_amount(trial.amount, trial.reached), *others, *map(_cell, values)]
@@ -130,7 +133,7 @@ def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
 
 def _reproduction_lines(view: StudyView) -> Iterator[str]:
     # MLflow leaves no space below a table.
-    yield from ("&nbsp;", "", "To reproduce the winner from MLflow, or on the machine with the study:", "")
+    yield from ("&nbsp;", "", "To reproduce the winner, from MLflow or on the machine with the study:", "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {view.reference}", "```")
 
 

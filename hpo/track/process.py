@@ -77,7 +77,7 @@ class _Sender:
     def send_all(self, arrived: _Arrived) -> int:
         """Send calls until the input has ended and all calls are sent; return 0.
 
-        Return 1 if a try to send fails later than `_last_call` seconds after the end of the input.
+        Return 1 if sending still fails more than `_last_call` seconds after the end of the input.
         """
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:

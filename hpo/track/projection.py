@@ -126,7 +126,10 @@ def interrupt_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTra
 
 
 def dropped_trials(trials: Sequence[Trial]) -> list[int]:
-    """Return the numbers of complete trials that were not continued while other trials of the same round were."""
+    """Return the numbers of dropped trials.
+
+    A dropped trial is complete and not continued, but another trial of its round is continued.
+    """
     continued = {trial.continues for trial in trials if trial.continues is not None}
     judged = {trial.round for trial in trials if trial.number in continued}
     return [t.number for t in trials if t.state == "complete" and t.round in judged and t.number not in continued]
@@ -151,7 +154,10 @@ def _progress_text(view: StudyView) -> str:
 
 
 def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -> dict[str, float]:
-    """Return the metrics of the study's run. With several metrics or limits, add the winner's as `chosen/NAME`."""
+    """Return the metrics of the study's run.
+
+    With several metrics or with limits, add the winner's number and metrics, with the prefix `chosen/`.
+    """
     numbers, winner, goal = dict(report.metrics), run.winner, study.goal
     cost = report.summary["cost"]
     if not is_missing(cost) and cost["wall_seconds"] is not None:
@@ -246,9 +252,9 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end time) of each trial that improves the best score, counting only the largest scale.
+    """Yield (number, score, end time) of each new best trial at the largest scale.
 
-    With one metric, a last item extends the curve to the end of the search, at the winner's score.
+    With one metric, a final item has the winner's score, and extends the curve to the end of the search.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

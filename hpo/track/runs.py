@@ -152,7 +152,11 @@ class StudyRuns:
         return all_runs(self._client, self._experiment_id, condition)
 
     def _only(self, runs: Iterable[Run], ours: str | None = None) -> Run | None:
-        """Return one run, delete the others; prefer `ours` (default: the parent), then complete, then older runs."""
+        """Return one of the runs, and delete the others; return None if there are no runs.
+
+        Prefer the run with the id `ours` (default: the parent run), then a complete run. Between equals, prefer the
+        oldest run.
+        """
 
         def rank(run: Run) -> tuple[bool, bool, int]:
             return run.info.run_id != (ours or self.parent), STATUS not in run.data.tags, run.info.start_time

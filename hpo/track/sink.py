@@ -209,7 +209,9 @@ class MlflowSink:
         """
         now, marked = {number for number in numbers if number in self._runs.closed}, self._runs.stopped
         for number in now - marked:
-            self._client.set_tag(self._runs.trials[number], "hpo.stopped", "the search continued others of its rung")
+            self._client.set_tag(
+                self._runs.trials[number], "hpo.stopped", "the search continued other trials of this trial's rung"
+            )
             self._set_status(number, "KILLED")
         for number in marked - now:
             self._set_status(number, "FINISHED")
@@ -276,7 +278,7 @@ class MlflowSink:
         return self._runs.trials[number]
 
     def _log_params(self, values: Mapping[str, Any]) -> None:
-        """Log new parameters of the study; MLflow's parameters cannot change."""
+        """Log the parameters that the study's run does not have yet; in MLflow, a logged parameter cannot change."""
         params = [Param(key, value) for key, value in texts(values).items() if key not in self._runs.params]
         for start in range(0, len(params), _MAX_PARAMS):
             self._client.log_batch(self._runs.parent, params=params[start : start + _MAX_PARAMS])

@@ -80,7 +80,7 @@ class MlflowProcess:
 
 
 class _Calls:
-    """A proxy of the `MlflowSink` in another process; the proxy sends each method call to that process."""
+    """A proxy; it sends each method call to the `MlflowSink` that runs in another process."""
 
     def __init__(self, send: "Callable[[Call], None]") -> None:
         self._send = send
@@ -249,10 +249,10 @@ class MlflowTracker(Observer):
 
 
 class Curve:
-    """The learning curve of a task, with an integer step for each point, because MLflow has no other steps.
+    """The learning curve of a task, with an integer step for each point, because MLflow accepts only integer steps.
 
-    The step is the `epoch` if the first point has an integer epoch; otherwise, it is the `step` if the first point has
-    a step. In all other cases, it is the position in the curve, counted from 1. Steps are rounded up.
+    The first point decides which value is the step: `epoch` if the first point has an integer epoch, else `step` if the
+    first point has a step. The value is rounded up. A point without this value gets its position in the curve, from 1.
     """
 
     def __init__(self, task: str) -> None:

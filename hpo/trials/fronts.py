@@ -90,8 +90,8 @@ def growing(losses: Array) -> Array:
 def contributions(front: Array, scale: Array) -> Array:
     """Return the hypervolume that each trial adds to its front; no two trials may be equal.
 
-    The losses are first scaled by `scale` (see `scaled`). With two metrics, a different scale multiplies all results by
-    one factor, except the results of the front's two ends.
+    The losses are first scaled by `scale` (see `scaled`). With two metrics, the ratios between the results do
+    not depend on `scale`, except for the two trials at the ends of the front.
     """
     import moocore
 
@@ -105,7 +105,9 @@ def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
     The other values are upper bounds, each smaller than the `count` largest values. Exact values for all trials would
     take long: with four metrics, moocore takes 1.4 s for 1,000 trials.
 
-    A trial's bound is the hypervolume that the trial adds to a part of the front; it adds no more to the whole front.
+    A trial's bound is the hypervolume that the trial adds to a part of the front. To the whole front, the trial adds at
+    most this hypervolume.
+
     The exact value is the volume that the trial dominates, minus the part of this volume that other trials dominate.
     """
     units = scaled(front, scale)
@@ -157,8 +159,8 @@ def as_one_loss(losses: Array) -> Array:
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
     """Return an array of shape (trials, 2): each trial's front number, and the hypervolume that the trial adds.
 
-    No two trials may be equal. Trials on later fronts than the best `count` trials (None = all) get 0 as their
-    hypervolume. The hypervolumes of the best `exact` trials (None = all) are exact; the others may be upper bounds.
+    No two trials may be equal. If a front has none of the best `count` trials (None = all), its trials get the
+    hypervolume 0. The hypervolumes of the best `exact` trials (None = all) are exact; the others may be upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)

@@ -71,7 +71,7 @@ class Places:
     that starts again from the beginning repeats its earlier reports before it makes new ones.
 
     Args:
-        counted: the amount that was trained before the first new report, whose number is `counted` + 1.
+        counted: the amount that was trained before the first new report; this report gets the number `counted` + 1.
         again: the places of the earlier reports that the training repeats.
         last: the place of the report before the first call of `take`; None = there was no report.
 
@@ -88,7 +88,7 @@ class Places:
         """Return the report as a dict. If it has neither `epoch` nor `step`, add the report's number as `epoch`.
 
         Raises:
-            ValueError: the place is negative, of another kind than before, or not later than the last place.
+            ValueError: the place is negative, of another kind than before, or not above the previous report's place.
         """
         kind: Kind = "epoch" if "epoch" in point else "step" if "step" in point else "number"
         if self.kind is not None and kind != self.kind:

@@ -20,9 +20,9 @@ _MORE, _LEAST_MORE = 0.25, 32
 class Ranking:
     """A ranking to which trials are added one by one.
 
-    Trials within the limits come first, ordered by loss with one metric and by `best_first` with several. Then come the
-    trials that exceed a limit, ordered by excess, and last the failed and stopped trials. The ranking identifies a
-    trial by its index: the first trial added has index 0, the second trial index 1, and so on.
+    First come the trials within the limits, then the trials that exceed a limit, then the failed and stopped trials.
+    Trials within the limits are ordered by loss; with several metrics, by `best_first` or by weighted loss. Trials that
+    exceed a limit are ordered by excess. The ranking identifies a trial by its index: 0 for the first trial added.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Fronts:
         return len(self._places)
 
     def add(self, place: int, trial: Trial) -> None:
-        """Add a trial; `place` is the index that identifies the trial, and must be larger at each call."""
+        """Add a trial; `place` is the trial's index, and must be larger than at the previous call."""
         row = len(self._places)
         if row == len(self._losses):
             self._losses = np.concatenate((self._losses, np.empty_like(self._losses)))
@@ -168,8 +168,8 @@ class Fronts:
 def have_same_places(one: Trial, other: Trial) -> bool:
     """Return whether the reports of two trials are at the same places.
 
-    If one trial has fewer reports, compare only this number of reports from the start of both trials. The result is
-    True if one of the trials has no reports.
+    If one trial has only n reports and the other has more, compare the first n reports of both. Return True if one of
+    the trials has no reports.
     """
     return all(mine == its for mine, its in zip(one.losses_at, other.losses_at, strict=False))
 
@@ -222,10 +222,10 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 def front(trials: Iterable[Trial]) -> list[Trial]:
     """Return the Pareto front: trials that are complete, within the limits, and not dominated by another such trial.
 
-    If a point exceeds a limit after more training, its trials with less training are left out. Of the others, only
-    trials at the largest scale and with the largest amount of training count. The result is sorted by the loss of the
-    leading metric, then by the other losses; equal trials stay in the order of `trials`. With one metric, the front is
-    the best trial and all trials that equal it.
+    If a trial exceeds a limit, leave out the trials of the same point with less training. Of the remaining trials, use
+    only those at the largest scale, and of these, only those with the largest amount of training. Sort the result by
+    the loss of the leading metric, then by the other losses; equal trials stay in the order of `trials`. With one
+    metric, the front is the best trial and all trials that equal it.
     """
     trials = list(trials)
     # For each point, the largest amount of training at which it exceeded a limit. Trials of the point with less

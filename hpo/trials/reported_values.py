@@ -18,7 +18,7 @@ _NOT_OF_RESULTS = ("epoch", "step", "units", "seconds")
 
 
 class NotReportedError(HpoError, ValueError):
-    """A training has reported or returned values, but none under the name of a metric or of another needed value.
+    """The values that a training reported or returned lack a needed name, such as the name of a metric.
 
     All other trainings of the objective would probably fail in the same way.
     """
@@ -37,7 +37,7 @@ def number(value: Any) -> int | float | None:
 
 
 def plain(value: Any) -> Any:
-    """Return a single number of NumPy or torch as Python's own, also if it is not finite; else return the value."""
+    """Convert a single number of NumPy or torch, finite or not, to a Python number; return other values unchanged."""
     if hasattr(value, "item") and not isinstance(value, int | float):
         try:
             return value.item()

@@ -60,14 +60,14 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return a complete trial's metrics and values with a limit as text, such as `accuracy 0.91, latency 12.5`.
+    """Return one text with a complete trial's value for each name in `goal.names`: `accuracy 0.91, latency 12.5`.
 
     Args:
         trial: the trial.
         goal: the goal of the study.
         compared: the trials that the digits must distinguish.
-        fresh: the trial with its values on fresh seeds, with which the text begins; None = the winner was chosen
-            without fresh seeds.
+        fresh: the trial with its values on fresh seeds (the text begins with these values); None = the winner was
+            chosen without fresh seeds.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]

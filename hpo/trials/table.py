@@ -201,8 +201,8 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
     - `cost`: the cost of all training of the trial, on the study's clock.
     - `fold_0` and so on, or with repeats `fold_0_repeat_0` and so on: each task's value of the leading metric.
     - `seconds`: the sum of the wall times of all tasks.
-    - `started` and `ended`: the start of the trial's first task and the end of its last training. Both count the
-      seconds since the first training in `trials` started.
+    - `started` and `ended`: the start of the trial's first task and the end of its last training. Both are in
+      seconds after the start of the earliest training in `trials`.
     - The last columns hold the other numbers that the objective returned (the mean over the tasks), and the
       objective's notes. A column gets the prefix `metric.` or `note.` if another column has the same name.
     """

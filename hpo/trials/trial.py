@@ -130,8 +130,8 @@ class Trial:
         key: the identity of the point; see `point_key`.
         amount, continues, trained, retry_of: see `Proposal`.
         cost: the cost of one unit of the trial's training, on the study's clock.
-        learned: the numbers of the trials whose results the strategy got after the previous trial was opened, in the
-            order in which it got the results.
+        learned: numbers of trials, in the order in which the strategy got their results. It got these results after
+            the previous trial was opened and before this one.
         ended_later: the end (in seconds since the epoch) of a training that continued the trial after the search; None
             = there was no such training.
         other_losses: a complete trial's loss in each metric but the leading one, in the order of the metrics.
@@ -210,7 +210,10 @@ class Trial:
 
     @property
     def error(self) -> str | None:
-        """Why the trial failed: each different error, after its task indices (`fold 0, 2: ...`); None = no failure."""
+        """Why the trial failed; None = no failure.
+
+        The text lists each different error once, after the indices of the tasks that failed with it: `fold 0, 2: ...`.
+        """
         tasks: dict[str, list[str]] = {}
         for index, outcome in sorted(self.outcomes.items()):
             if outcome.error:

@@ -50,8 +50,8 @@ class TranslationConfig(FilesConfig, SearchedTargets):
         endings = (self.source_ending, self.target_ending)
         if self.is_aligned != all(endings) or (self.format not in ("auto", "aligned") and any(endings)):
             raise refuse(
-                f"aligned files need both file endings (as in {ALIGNED}); for other files, leave out both keys; given "
-                f"data.format={self.format}",
+                f"aligned files need both file endings (as in {ALIGNED}); for other files, leave out both endings; "
+                f"data.format is {self.format}",
                 "data.source_ending",
                 "data.target_ending",
                 "data.format",

@@ -122,9 +122,9 @@ def batches_by_length(
     Without a generator, all examples are sorted by length, the shortest first.
 
     In training, fully sorted batches would cost accuracy, because each batch would hold only a few lengths. With a
-    generator, the examples are therefore divided into random pools of several batches, and sorted only within a pool.
-    The division is the same at each call, so the number of batches and the lengths in each batch are the same for all
-    epochs. The generator only exchanges examples of equal length between batches, and shuffles the batches.
+    generator, a fixed seed therefore divides the examples into pools of several batches. The examples are sorted only
+    within a pool. All epochs have the same number of batches, with the same lengths in them. The generator only
+    exchanges examples of equal length between batches, and shuffles the order of the batches.
 
     Args:
         lengths: (examples,), the number of tokens of each example.

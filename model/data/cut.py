@@ -51,7 +51,7 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
 
 
 def _empty_vocabulary(unit: str, lowercase: bool) -> Vocabulary:
-    """Return an empty vocabulary, which can count the tokens of a text, because unknown tokens count, too."""
+    """Return a vocabulary without tokens; it encodes each token as unknown, so a text keeps its number of tokens."""
     return Vocabulary(unit, lowercase, ())
 
 

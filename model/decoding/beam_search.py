@@ -66,11 +66,10 @@ def beam_search(
 ) -> Decoded:
     """Search with `beam_size` prefixes per source, and return the best target found for each source.
 
-    A prefix is finished when it ends with END. The search for a source ends when `beam_size` of its prefixes are
-    finished, or when the prefixes have `max_length` tokens. Pruning can lose the greedy target, which may be the best,
-    so the greedy target is always a candidate. A target with END always beats a target without END; otherwise, a target
-    with an endless loop could win by its length. If no target has END, the greedy target is returned, cut off at
-    `max_length`.
+    A prefix is finished when it ends with END. For each source, the search ends when `beam_size` prefixes are finished,
+    or when the prefixes have `max_length` tokens. The greedy target is always a candidate, because pruning can lose it,
+    and it may be the best. A target with END always beats a target without END; otherwise, a target with an endless
+    loop could win by its length. If no target has END, the greedy target is returned, cut off at `max_length`.
 
     Args:
         network: the network, in evaluation mode.

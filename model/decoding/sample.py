@@ -25,8 +25,9 @@ def sample(
         network: the network, in evaluation mode.
         prompts: the token numbers of each prompt, at least one number per prompt.
         draws: (prompts, max_tokens), the random numbers for drawing tokens, uniform between 0 and 1. `draws` must be on
-            the network's device, so that the CPU waits only for the last token.
-        context: the number of tokens in a training context; the network reads at most this many of the last tokens.
+            the network's device, so that the CPU waits only once, at the end.
+        context: the number of tokens in a training context. To predict a token, the network reads at most this many
+            tokens before it.
         settings: the settings of sampling.
 
     Returns:

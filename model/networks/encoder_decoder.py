@@ -58,7 +58,8 @@ class EncoderDecoder(nn.Module):
             target: (batch, target time) token numbers, with a start token first and padding at the end.
             target_packing: the packing of the target; None = not packed. A packed target has the shape (1, tokens), and
                 the result is then packed, too.
-            read: a function of the head's input and the head. If `read` is given, return its result, not the logits.
+            read: a function with two arguments, the head's input and the head. If it is given, return its result
+                instead of the logits.
 
         Returns:
             (batch, target time, target vocabulary): at position t the logits of token t + 1.

@@ -41,10 +41,10 @@ class Factors:
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
     """Apply the maximal update parametrization to a network with initial weights; return the `Factors` by parameter.
 
-    The symbols i, m, L and r are relative to the base network:
+    Each of i, m, L and r is a ratio of this network's value to the base network's value:
 
     - i: the parameter's fan-in;
-    - m: the parameter's width; only in 1 / (m L), m is `d_model`;
+    - m: the parameter's width; in 1 / (m L), `d_model` instead;
     - L: the number of layers; outside of a Transformer's layers, L is 1;
     - r: the factor of token vectors: m^1/2 for a Transformer, else 1;
     - h, g, e: `head_scale`, `gain_rate`, `embedding_rate`;

@@ -146,8 +146,8 @@ class _ChunkedSums(torch.autograd.Function):
 def _gradient(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float, factor: float) -> Tensor:
     """Return `factor` times the gradient of the summed objective with respect to the logits, (predictions, classes).
 
-    The gradient of a prediction is its softmax minus its smoothed target. With a z-loss of factor z, the softmax is
-    multiplied by 1 + 2 z log Z.
+    The gradient of a prediction is its softmax minus its smoothed target. The z-loss multiplies the softmax by
+    1 + 2 * z_loss * log(Z); Z is the denominator of the softmax.
     """
     gradient = logits.softmax(dim=-1)
     if z_loss:

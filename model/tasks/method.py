@@ -28,8 +28,8 @@ _LANGUAGE = {
     "bits_per_byte": "cross-entropy in bits, divided by the number of bytes in UTF-8",
 }
 _OPEN = (
-    "; an unknown token also adds the bits that identify it, computed from its frequency in the training split, or "
-    "from its spelling if it does not occur there (Witten and Bell 1991, method C)"
+    "; each token outside the vocabulary adds the bits that identify it: from its frequency in the training split, or, "
+    "if it does not occur there, from its spelling (Witten and Bell 1991, method C)"
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
@@ -37,7 +37,7 @@ _RESOURCES = {
     "{length} tokens per example or per side of a pair (training.cost_length); each number written to memory counts as "
     "{number:g} multiplications (training.cost_number)",
     "model_bytes": "bytes of the weights in the checkpoint",
-    "examples_per_second": "examples of the validation split that the network predicts per second (median of the "
+    "examples_per_second": "number of validation examples that the network predicts per second (median of the "
     "evaluations), measured on the machine of the training",
 }
 # The smallest and the largest value of these metrics; the values of all other metrics are 0 or more.
@@ -79,7 +79,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         metrics |= {name: metrics[name] + _OPEN for name in ("bits_per_character", "bits_per_byte")}
     metrics |= _resources(config, "accuracy" if "accuracy" in metrics else "loss")
     every = f"every {training.evaluate_every_steps} steps" if training.evaluate_every_steps else "after each epoch"
-    warmup = ", t steps after the first at most (1 + t) / (10 + t)" if training.ema_warmup else ""
+    warmup = ", but at most (1 + t) / (10 + t) at t steps after the first" if training.ema_warmup else ""
     return {
         "preprocessing": _preprocessing(data),
         "vocabulary": _vocabulary(data),
@@ -90,7 +90,7 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
         "shares": [name for name in _SHARES if name in metrics and data.name != "tagging"],
         "measured": [*MEASURED],
         "counted_in": counted_in(config),
-        "checkpoint": f"of the evaluations {every}, the weights with the best validation score by the study's metric"
+        "checkpoint": f"evaluated {every}; the best weights by the study's metric on the validation split are kept"
         + (f"; these weights are a running mean (decay {training.ema:g}{warmup})" if training.ema else ""),
         "determinism": (
             "all random numbers of a training come from its seed; on a CPU, the same seed and number of threads give "

@@ -37,12 +37,12 @@ class TextMetrics:
     """Compares decoded targets with the target texts in the data files.
 
     A prediction has a perfect score if it equals the reference, apart from differences that the tokens cannot express.
-    Predictions and references are normalized to NFC, as subwords are; with `lowercase`, also to lower case. White space
-    is compared only if the tokens are characters; otherwise, it only separates words.
+    Predictions and references are normalized to NFC, like subwords. With `lowercase`, they are also lower-cased. White
+    space is compared only if the tokens are characters; otherwise, it only separates words.
 
     Attributes:
-        unit: the kind of tokens. exact_match and token_error_rate compare these tokens; if the tokens are
-            subwords, both metrics compare the words between blanks.
+        unit: the kind of tokens. For subwords, exact_match and token_error_rate compare the words between blanks;
+            for any other kind, they compare the tokens.
         tokenize: sacrebleu's name for the tokenizer of BLEU; None = use the tokens of `unit`.
         lowercase: whether all metrics ignore letter case.
     """
@@ -55,9 +55,9 @@ class TextMetrics:
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
         """Return the metrics for a configuration.
 
-        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer. If the tokens are words, BLEU
-        compares them without a tokenizer. 13a would split decoded words and references differently, because only
-        decoded words have blanks around punctuation.
+        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer, unless the tokens are words.
+        BLEU compares words without a tokenizer. 13a would split decoded words and references differently, because
+        only decoded words have blanks around punctuation.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -171,8 +171,8 @@ def bleu_counts(
 ) -> Rows:
     """Return ten counts for each example: (examples, 10). `bleu_of_counts` computes BLEU from the sums of the columns.
 
-    Columns 0 to 3 count the correct n-grams for n = 1 to 4, and columns 4 to 7 all n-grams of the prediction. The last
-    two columns count the tokens of the prediction and of the reference.
+    Columns 0 to 3 count the correct n-grams for n = 1 to 4. Columns 4 to 7 count all n-grams of the prediction, for the
+    same n. The last two columns count the tokens of the prediction and of the reference.
     """
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     scores = [metric.corpus_score([text], [[other]]) for text, other in zip(predicted, reference, strict=True)]

@@ -32,7 +32,7 @@ class Task(Protocol):
 
     Attributes:
         metric_names: the names of the metrics that `metrics` returns, including `loss`. If a study's metric is a cost,
-            such as the number of parameters, the first metric chooses a training's best evaluation.
+            such as the number of parameters, the first of these metrics chooses a training's best evaluation.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -59,7 +59,10 @@ class Task(Protocol):
         """Return the examples at `indices` (batch,) as tensors on `device`, padded or (Transformers only) packed."""
 
     def count(self, encoded: Any, indices: Tensor) -> int:
-        """Return the number of predictions for the examples at `indices`, by which the summed loss is divided."""
+        """Return the number of predictions for the examples at `indices`.
+
+        An update divides its summed loss by its number of predictions.
+        """
 
     def loss(self, network: Forward, batch: Any, label_smoothing: float, z_loss: float = 0.0) -> Loss:
         """Return the summed loss of all predictions of a batch."""

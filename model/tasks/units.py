@@ -43,7 +43,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, _Unit]:
-    """Return a dict from each metric to its unit, its keys and their values with the same unit.
+    """Return, for each metric, the name of its unit, the settings that change the unit, and `alike` of `counted_in`.
 
     `data.max_length` changes only the unit of the loss, because only the loss uses targets that are cut. For
     `metrics.bleu_tokenize=auto` and `metrics.lowercase=null`, see `TextMetrics.of`.

@@ -60,9 +60,9 @@ def use_own_compile_cache() -> None:
     The folder is inside TORCHINDUCTOR_CACHE_DIR, by default inside the folder for temporary files. It is removed when
     the process ends normally. torch reads both settings at its first compilation, so call this function earlier.
 
-    torch 2.13 treats an existing library as complete, even after a killed compilation. Later trainings with the same
-    folder would then fail ("file too short"), or die of SIGBUS. Precompiled headers are in another folder that
-    processes share, with the same problem.
+    torch 2.13 treats every existing library as complete, even if its compilation was killed. Later trainings with the
+    same folder would then fail ("file too short"), or die of SIGBUS. Precompiled headers have the same problem. They
+    are in another folder, which all processes share.
     """
     os.environ[NAME] = _own_folder(os.getpid())
     os.environ[HEADERS] = "0"
@@ -70,7 +70,10 @@ def use_own_compile_cache() -> None:
 
 @cache
 def _own_folder(process: int) -> str:
-    """Create and return the folder of the process with this id; a forked process therefore gets a separate folder."""
+    """Return the folder of the process with this id; the first call with an id creates the folder.
+
+    A forked process has a new id, so it does not use the folder of its parent.
+    """
     shared = os.environ.get(NAME)
     if shared is not None:
         Path(shared).mkdir(parents=True, exist_ok=True)

@@ -41,10 +41,10 @@ class Progress:
     Attributes:
         step: the number of updates.
         without_gain: the number of evaluations since the last improvement by more than `min_gain`, for early stopping.
-        train_loss: the mean loss per prediction over the updates since the previous evaluation.
+        train_loss: the mean loss per prediction, loss_sum / loss_count, computed before each evaluation or save.
         gradient_norm: the norm of the gradients of the last update, before clipping.
         loss_sum, loss_count: the sum of the losses since the last evaluation, and the number of predictions in this
-            sum.
+            sum. Each evaluation resets both to 0.
         plateau: the state of schedule=plateau.
         best: the best evaluation; None before the first evaluation.
         curve: the points of the learning curve.

@@ -12,9 +12,9 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step from 0 to num_steps - 1: a linear warm-up to `lr`, then the given schedule.
 
-    The schedules linear, cosine and wsd would reach `final_lr_fraction` times `lr` one step after the last step. For
-    schedule=plateau, the result is constant after the warm-up. The caller multiplies the result by `Plateau.scale` or
-    by the result of `replayed_scale`.
+    The last step is num_steps - 1. At num_steps, the schedules linear, cosine and wsd are `final_lr_fraction` times
+    `lr`. The schedule plateau is constant after the warm-up. The caller multiplies the learning rate by
+    `Plateau.scale` or by the factor from `replayed_scale`.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
@@ -45,7 +45,7 @@ def reductions_of(
 ) -> Sequence[tuple[float, float]]:
     """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per regular evaluation.
 
-    From `epochs` epochs on, the learning rate is `factor` times the learning rate without reductions. Each report of
+    After `epochs` epochs, until the next pair, `factor` multiplies the value of `learning_rate`. Each report of
     `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better `new` is than `old`.
     The extra evaluations of `stop_after` (see `train`) have no effect on the learning rate, so they are left out.
     """

@@ -59,9 +59,9 @@ def train(
 ) -> Generator[Point, None, Progress]:
     """Train `network` in place; evaluate after each epoch, or every `evaluate_every_steps` steps, and at the end.
 
-    At the end, the network holds its last weights. With `ema`, it holds their running mean, and evaluations also use
-    this mean; `train_loss` and `gradient_norm` do not. Of equally good evaluations, the first counts as the best.
-    Without validation there are no evaluations, and the generator returns a `Progress` without `best`.
+    At the end, the network holds the weights of the last update or, with `ema`, the running mean of the weights.
+    Evaluations also use this mean; `train_loss` and `gradient_norm` do not. Of equally good evaluations, the first
+    counts as the best. Without validation, there are no evaluations, and the returned `Progress` has no `best`.
 
     If `stop_after` ends the training between two evaluations, one extra evaluation follows. This evaluation counts for
     the result, but has no effect on early stopping, the schedule or the saved state. Therefore a continued training
@@ -82,8 +82,8 @@ def train(
         stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
-        reported_epochs: the number of epochs whose points an earlier training yielded; these points are yielded again
-            only if the saved state does not hold them.
+        reported_epochs: an earlier training yielded the points up to this epoch. Of these points, only the points
+            after the saved state are computed and yielded again.
         curves: the learning curves of other trainings. Without validation, schedule=plateau repeats the mean of their
             reductions of the learning rate (see `replayed_scale`).
 
@@ -216,9 +216,9 @@ def evaluate(
 ) -> dict[str, float]:
     """Return every metric of `task` over all of `data`; each process measures its share of the batches.
 
-    The metrics equal the metrics of a single process up to rounding. They are bit-identical if the device is
-    deterministic. `examples_per_second` is the joint speed of all processes, measured by the first process.
-    The time for comparing predictions with references does not count. This speed differs from run to run.
+    The metrics equal the metrics of a single process: bit for bit on a deterministic device, else up to rounding.
+    `examples_per_second` is the joint speed of all processes, measured by the first process. It differs from run to
+    run, and excludes the time for comparing predictions with references.
 
     Raises:
         OutOfMemoryError: a batch of the evaluation did not fit.

@@ -49,7 +49,7 @@ BROKEN = {
         "rng = generator(self.seed",
         f"{CALLS}; rng = generator(self.calls",
     ),
-    "for the same earlier history the strategy proposes first .*, then": ("rng = ", REMEMBERS),
+    "for the same history the strategy proposes .*, but .* after a longer history": ("rng = ", REMEMBERS),
     "propose raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
     "ordered: with [2-6] workers and a crash, the trials are different": ("self.seed", LATE),

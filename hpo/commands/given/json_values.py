@@ -59,7 +59,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Convert an array of NumPy, torch, ... as `to_json` does: to nested lists, or a 0-d array to its value."""
+    """Convert an array (NumPy, torch, ...) to nested lists, or a 0-d array to its value; return as `to_json`."""
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:

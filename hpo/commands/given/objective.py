@@ -93,7 +93,7 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError if the function has no parameter `trial`, reads the given data directly, or defines data."""
+    """Raise ConfigError if the function reads the given data from a variable, defines data, or lacks `trial`."""
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):

@@ -26,7 +26,7 @@ _WITHOUT_CONFIG = ("predict", "attention", "output_sizes")
 _CONSTANTS = ("CONTINUES", "CONTINUES_WITH", "REPORTS_AGAIN")
 
 Known = Mapping[str, Mapping[str, Any]]
-"""The original values by dotted key, then by the JSON text of the value, such as `{"sizes": {"[1, 2]": (1, 2)}}`."""
+"""Original values: `{dotted key: {JSON text: original value}}`, such as `{"sizes": {"[1, 2]": (1, 2)}}`."""
 
 
 @dataclass
@@ -72,7 +72,8 @@ class Objects:
         """Return a function that calls `function` with a configuration in which original values replace JSON values.
 
         The optional functions that take a configuration are wrapped in the same way. Without original values, return
-        `function` itself; or, if `is_importable` and `is_pickled` are true, a copy that has the optional functions.
+        `function` itself. But if `is_importable` and `is_pickled` are true, return a copy that also has the optional
+        functions of its module.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -247,15 +248,16 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    `given` is the original value: a JSON value, or a dataclass whose field names are unchanged; else ConfigError.
+    `given` is the original value. If it has a plain JSON form, return `now`. If it is a dataclass with unchanged field
+    names, return a copy with the changed values. Otherwise, raise ConfigError.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
         if to_json(given, key)[1]:
             return now
         raise ConfigError(
-            f"{key}: must be {before!r}, given {now!r}; the original value is a {type(given).__name__} from Python: "
-            f"to use another value, start a search from Python"
+            f"{key}: must be {before!r}, given {now!r}; the original value is a {type(given).__name__}, which JSON "
+            f"cannot represent; to change it, start a new search from Python"
         )
     changed = {name: value for name, value in now.items() if json_text(value) != json_text(before[name])}
     inner = {name: _rebuilt(f"{key}.{name}", getattr(given, name), before[name], changed[name]) for name in changed}

@@ -42,7 +42,8 @@ def own_tree(space: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
     """Return the configuration that an objective `f(config)` gets, with defaults in place of a trial's point.
 
     Args:
-        space: the search space. Its key `a.b` becomes `b` in the constants' dict `a`; without it, the key stays `a.b`.
+        space: the search space. If `config` has a dict `a`, the key `a.b` of the space becomes `b` in this dict;
+            otherwise, the key stays `a.b`.
         config: the constants, and possibly default values of searched keys. In the result, a searched key without a
             default value has the value None.
     """

@@ -102,7 +102,7 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    References to environment variables that are set stay unresolved, because studies store only the variables' names.
+    A reference to an environment variable stays unresolved if the variable is set: studies store only its name.
     For `search`, the tree also has `study.references`: the texts of all references in the objective's own tree, by key.
 
     Args:
@@ -148,7 +148,7 @@ def _is_of_user(override: Override) -> bool:
 def _composed(
     name: str, config_dir: str | None, of_user: Sequence[Override], others: Sequence[Override]
 ) -> dict[str, Any]:
-    """Return the resolved tree of a primary configuration; apply the user's overrides (`of_user`) after composing."""
+    """Compose a primary configuration with `others`, apply `of_user`, resolve the references, and return the tree."""
     config = _compose(name, [*function_alone(name, others), *others], config_dir)
     for override in of_user:
         key, value = override.key_or_group, plain_value(override.value())
@@ -275,7 +275,11 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return `{GROUP: section}` for an override `GROUP=NAME`; raise ConfigError if `anew` lacks the group."""
+    """Return `{GROUP: section}` for an override `GROUP=NAME`.
+
+    `anew` has the groups that may be replaced, each with the keys that keep their values from `tree`. Raise
+    ConfigError for any other group.
+    """
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
         section = compose_config("search", [text_of(override)])[group]
@@ -291,7 +295,10 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Return a metric's name: the common start of the column names, without trailing digits and punctuation."""
+    """Return a score's name: its column, or the common prefix of its columns; `score` if nothing is left.
+
+    Trailing digits and punctuation are removed.
+    """
     is_single = isinstance(given, str) or not isinstance(given, Sequence | None)
     names = [str(given)] if is_single else [str(name) for name in given or ()]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

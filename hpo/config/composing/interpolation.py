@@ -77,10 +77,9 @@ def move_reference(
 ) -> str | None:
     """Adapt the references in a text to a move of the subtree that contains the text; return the new text.
 
-    The subtree moves from `root` to `place` in another tree. A text may have several references. If the target of a
-    reference is in the subtree, the target moves, too: an absolute key in the reference becomes the target's new key,
-    and a relative key stays. If only some targets are in the subtree, the values of the other targets replace their
-    references.
+    The subtree moves from `root` to `place` in another tree, and the targets in it move, too. If a reference has such a
+    target, its absolute key becomes the target's new key; a relative key stays. If the text also has references to
+    targets outside of the subtree, the values of these targets replace the references.
 
     Args:
         text: the text with the references.

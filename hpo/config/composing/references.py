@@ -14,10 +14,10 @@ _UNESCAPE = str.maketrans("\x04\x05", "$?")
 
 
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
-    """Convert DictConfigs in a configuration to plain dicts; return the result, and its references by key.
+    """Convert DictConfigs in a configuration to plain dicts; return the result, and the texts of references by key.
 
-    The references in the result stay unresolved only if the whole configuration is a DictConfig. A configuration that
-    contains itself is returned unchanged, without references.
+    If the configuration is a whole DictConfig, its references stay unresolved in the result. Otherwise, every
+    DictConfig is resolved. A configuration that contains itself is returned unchanged, without references.
     """
     if _is_omegaconf(config) and config._get_parent() is None:
         # Do not resolve it yet, because it may refer to sections of the search, which are added later.
@@ -59,7 +59,7 @@ def _container(config: Any, place: tuple[str, ...], resolve: bool) -> Any:
         return OmegaConf.to_container(config, resolve=resolve, throw_on_missing=True)
     except OmegaConfBaseException as error:
         key = ".".join((*place, *names_of(error.full_key or "")[len(_prefix(config)) :]))
-        reason = f"{str(error).partition(chr(10))[0]}; give it a value, or a reference inside the same DictConfig"
+        reason = f"{str(error).partition(chr(10))[0]}; give this key a value, or refer to a key of the same DictConfig"
         if isinstance(error, MissingMandatoryValue):
             reason = "has only the placeholder ???; give it a value"
         raise ConfigError(f"config.{key}: {reason}") from error
@@ -72,7 +72,7 @@ def _prefix(config: Any) -> tuple[str, ...]:
 
 
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
-    """Return the references to targets inside the DictConfig at `place`. All keys start at the configuration's root."""
+    """Return those references of the DictConfig at `place` that have a target inside it, by key from the root."""
     from omegaconf import OmegaConf
 
     from hpo.config.composing.interpolation import at, move_reference

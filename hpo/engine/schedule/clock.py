@@ -104,7 +104,7 @@ class Clock:
             task.total = max(units, task.latest)
 
     def latest(self, key: Key) -> float:
-        """Return how many units a task had trained at its latest report; 0 without one, or if it is not running."""
+        """Return the units of a task's latest report; 0 if the task has no report or is not running."""
         task = self._running.get(key)
         return 0.0 if task is None else task.latest
 

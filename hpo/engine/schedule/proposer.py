@@ -19,11 +19,11 @@ class Proposer:
 
     A round is the list of points that the strategy proposes in one call.
 
-    For each trial, the record stores the numbers of the trials whose results the strategy got since the previous trial
-    was opened (`Trial.learned`). The record leaves out these numbers if the order in which trials end has no influence.
-    A continued search first opens the recorded trials again, each with the same known trials as before. Then the search
-    asks the strategy again for the last recorded round. The first points of the answer must be the recorded points; the
-    search then opens the remaining points.
+    When a trial is opened, the record stores which trials became known to the strategy since the previous trial was
+    opened (`Trial.learned`). If the order in which trials end has no influence, the record does not store this. A
+    continued search first opens the recorded trials again. At each opening, the same trials are known as before. Then
+    the search asks the strategy again for the last recorded round. The first points of the answer must be the recorded
+    points; the search then opens the remaining points.
 
     Attributes:
         known: the trials that the strategy knows, with the imported trials first.

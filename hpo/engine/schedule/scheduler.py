@@ -100,9 +100,9 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended the search; `space` = the strategy proposes no more points.
+        """What ended the search; `space` if no other cause applies.
 
-        While the search has not ended, the value is also `space`.
+        With `space`, the strategy proposes no more points, or the search has not ended yet.
         """
         if self._proposer.is_spent:
             return "trials"

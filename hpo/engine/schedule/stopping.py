@@ -41,8 +41,8 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials to compare with. A trial's key has the mean loss of its first `Race.tasks` tasks in each metric; the value
-has the losses of these tasks, one tuple per metric."""
+"""The trials to compare with, each as its losses on its first `Race.tasks` tasks: the key has the mean loss in each
+metric, and the value has all losses, one tuple per metric."""
 # The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
@@ -56,15 +56,16 @@ class Race:
     of these tasks, and if its mean loss is worse in a one-sided t-test (significance `level`). The test is paired by
     task, because some folds are harder than others.
 
-    With several metrics, the rivals are the Pareto front of the mean losses on these tasks. A trial is behind a rival
-    if the test says so in every metric in which the two trials differ on any task. So the race never stops a trial that
-    may be better in one metric. Because the tests of all these metrics must agree, the significance level holds for
-    each rival (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected
-    for the number of rivals.
+    With several metrics, the rivals are the trials on the Pareto front of the mean losses on these tasks. The test
+    compares a trial with a rival in each metric in which their losses differ on at least one task. The trial is behind
+    the rival if the test finds it worse in all these metrics. So the race never stops a trial that may be better in one
+    metric. Because the tests of all these metrics must agree, the significance level holds for each rival (Berger 1982,
+    "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected for the number of rivals.
 
-    Only a trial that keeps the limits can be a rival. A trial is also behind if it exceeds a limit in the same test,
-    with the bound in place of the rival's losses. A difference that is the same on all folds, such as the difference in
-    the number of parameters, needs no test. While there is no rival, the race stops only trials with a failed task.
+    Only a trial that keeps the limits can be a rival. The same test compares a trial with each limit: the bound takes
+    the place of the rival's losses. A trial that is worse than a bound in this test is also behind. A difference that
+    is the same on all folds, such as the difference in the number of parameters, needs no test. While there is no
+    rival, the race stops only trials with a failed task.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
@@ -144,13 +145,13 @@ class StopRule:
 
     A training is compared with trainings of other trials on the same fold and repeat. All compared trainings start at
     the same amount of training, and have the same final amount. The other trials are complete, keep the limits, and
-    were known when the trial of the training was opened. So the decision depends neither on the workers nor on the
-    budget, and the worker itself can decide.
+    were known when the training's trial was opened. So the decision depends neither on the workers nor on the budget,
+    and the worker itself can decide.
 
-    The rule compares scores at places (positions on the learning curve, see `hpo.trials.places`) for which it knows at
-    least five other trainings. A training that has ended keeps its best score at all later places. A training is
-    compared only in reports at these places, or after the last of them. No training stops before its learning curve has
-    `after` reports (1 or more).
+    The rule has a median for each place (a position on the learning curve, see `hpo.trials.places`) at which it knows
+    the best scores of at least five other trainings. A training that has ended keeps its best score at all later
+    places. A training's best score is compared only at reports: at these places with the place's median, and after them
+    with the last median. No training stops before its learning curve has `after` reports (1 or more).
 
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
     of another metric. So `study.stop_rule` is refused with several metrics.
@@ -201,7 +202,7 @@ class Medians:
 
 
 class _BestByPlace:
-    """Maps each place that any training reported to a sorted list: the best loss of each training up to this place."""
+    """For each reported place, a sorted list with the best loss of each training up to this place."""
 
     def __init__(self) -> None:
         self._places: list[float] = []

@@ -267,7 +267,8 @@ class Asha:
         """Return how many of the configurations will be trained to `max_amount`.
 
         The number assumes that 1 / `eta` of the configurations on each rung continue on the next rung. With many lanes,
-        it is too large: once a new point would exceed the budget, trials that are still running are not continued.
+        the number is too large. Once a new point would exceed the budget, the search opens no more trials, so trials
+        that are still running are not continued.
         """
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 

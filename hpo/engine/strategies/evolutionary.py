@@ -72,9 +72,10 @@ class Evolutionary:
 
     For each child to be trained, `candidates` candidates are drawn, and `Preselection` chooses among all candidates. It
     avoids candidates near failed trials and, with `penalize_pending`, candidates near pending trials. A child that was
-    tried before is replaced by another child, and after `patience` attempts in a row by a random point. Failed and
-    stopped trials have no children, and ties go to the earlier trial. While no trial is complete, candidates are
-    random. The search ends after `generations` generations, or when a finite space is exhausted.
+    tried before is replaced by another child. After `patience` such children in a row, the remaining candidates are
+    random points. Failed and stopped trials have no children, and ties go to the earlier trial. While no trial is
+    complete, candidates are random. The search ends after `generations` generations, or when a finite space is
+    exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. In the terms of evolution strategies (Beyer &
     Schwefel 2002, "Evolution strategies: a comprehensive introduction"), this search is a (mu + lambda) strategy. With

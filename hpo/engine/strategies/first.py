@@ -14,8 +14,8 @@ from hpo.trials.trial import Proposal, Trial
 class FirstPoints:
     """Tries the points in `space.first` before the strategy's own points.
 
-    Points that imported trials have tried are not tried again. `imported` holds the keys of these points, so that
-    `announcement` does not count the points.
+    A point that an imported trial has tried is not tried again. `imported` holds the keys of the imported trials'
+    points. `announcement` counts only first points with other keys.
     """
 
     strategy: Strategy

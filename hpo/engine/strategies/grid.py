@@ -55,8 +55,8 @@ class GridSearch:
         size = self.space.size
         if size is None:
             raise SpaceError(
-                f"space.require: grid search needs at most {COUNTABLE:,} combinations of values to check against the "
-                f"rules, given more; give fewer values"
+                f"space.require: grid search checks at most {COUNTABLE:,} combinations of values against the rules, "
+                f"given more; give fewer values"
             )
         if size > self.settings.max_points:
             raise SpaceError(

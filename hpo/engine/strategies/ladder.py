@@ -23,7 +23,7 @@ from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
 
 HALVINGS: Mapping[str, type[HalvingSettings]] = {"asha": AshaSettings, "successive_halving": SuccessiveHalvingSettings}
-"""The settings classes of the strategies that train by amounts and can search the smallest scale, by name."""
+"""Strategies that train by amounts and can search the smallest scale: their settings classes, by name."""
 
 # The cost of asha divided by the cost of halving with the same number of points. Asha costs more, because it also
 # continues trials that are among the best only for a while, and because its later points are better (benchmarks/ladder
@@ -132,8 +132,8 @@ class Ladder:
             )
         if len(costs) != self._target or any(map(operator.ge, costs, costs[1:])):
             raise ConfigError(
-                f"strategy.costs: must be {self._target} ascending numbers, one per scale, given {list(costs)}; give "
-                f"study.scales from the cheapest to the most expensive"
+                f"strategy.costs: must be {self._target} ascending numbers, one per scale, given {list(costs)}; "
+                f"correct them, or list study.scales from the cheapest to the most expensive"
             )
         assert self._first
 

@@ -35,9 +35,9 @@ class OptunaModel:
     A failed trial is passed to Optuna as complete with an infinite loss. If it were passed with Optuna's state FAIL,
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
     also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Ties are
-    left to Optuna. If the sampler proposes a point that was tried before or is outside of the space, Optuna gets the
-    known loss or a failure, and proposes again. After more than `patience` such proposals in a row, the missing points
-    are drawn uniformly. The search ends when a finite space is exhausted.
+    left to Optuna. A point that was tried before or is outside of the space is rejected: Optuna gets its loss if
+    the loss is known, else a failure. Then the sampler proposes again. After more than `patience` rejections in a row,
+    the missing points are drawn uniformly. The search ends when a finite space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
@@ -45,12 +45,12 @@ class OptunaModel:
     2023). CMA-ES proposes a whole generation and waits until all trials of the generation have ended. For each
     proposal, CMA-ES gets the whole history in order.
 
-    With several metrics, TPE and the Gaussian process are Optuna's multi-objective versions. TPE's good trials are
-    those on the first fronts. If only some trials of a front can be good trials, TPE takes those that add the most
-    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). TPE models the dimensions
-    together (multivariate) with one metric and with several metrics. By default, Optuna does so only with one metric.
-    The Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI, Ament et al.
-    2023). Before the first trial is complete, TPE and the Gaussian process work as in a search with one metric. CMA-ES
+    With several metrics, the search uses Optuna's multi-objective TPE and Gaussian process. TPE's good trials are those
+    on the first fronts. If only some trials of a front can be good trials, TPE takes those that add the most
+    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). TPE always models unconditional
+    dimensions together (multivariate). With several metrics, Optuna by default models each dimension separately. The
+    Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI, Ament et al. 2023).
+    Before the first trial is complete, TPE and the Gaussian process work as in a search with one metric. CMA-ES
     supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE, which Optuna made multivariate);

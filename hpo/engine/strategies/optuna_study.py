@@ -133,7 +133,7 @@ class Proposals:
         return {name for trial in trials for name, value in _violations(trial).items() if value > 0}
 
     def _set_constraints(self, target: FrozenTrial | optuna.Trial, trial: Trial) -> None:
-        """Set a trial's values of the constraints that at least one trial of the study violates.
+        """Pass a trial's constraint values to Optuna, but only for constraints that some trial of the study violates.
 
         The other constraints are left out, because the sampler fits a model for each constraint. If one trial has a
         constraint, all trials must have it.
@@ -174,7 +174,7 @@ class Proposals:
 
 
 class _SharingStorage(InMemoryStorage):
-    """An in-memory storage that begins with the trials `first`, without the copy that would slow each proposal."""
+    """An in-memory storage that begins with the trials `first`; it does not copy them, so that proposals are fast."""
 
     def __init__(self, first: Sequence[FrozenTrial]) -> None:
         super().__init__()

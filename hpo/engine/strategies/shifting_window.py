@@ -86,7 +86,8 @@ class ShiftingWindow:
     this method is random search.
 
     Example: over the values 4, 8, 16, 32, 64, 128, 256 with `window: 3` and `opening: window`, the first window is 16,
-    32, 64. If 64 is best, the next window is 32, 64, 128; if 256 is best, the next window is 64, 128, 256.
+    32, 64. If 64 is best, the next window is 32, 64, 128. If 128 is then best, the next window is 64, 128, 256. If 256
+    is then best, the window stays there.
     """
 
     REVISION: ClassVar[int] = 1
@@ -187,7 +188,8 @@ class ShiftingWindow:
     def centres(self, history: History, weights: Weights = None) -> Mapping[str, Value]:
         """Return the centre of each window, by the key of the dimension.
 
-        The centre is the best value so far, else the start value, else the default. Other dimensions are left out.
+        The centre is the best value so far, else the start value, else the default. A dimension with none of
+        these values is left out.
         """
         centres: dict[str, Value] = {
             d.key: canonical(d, self.settings.start.get(d.key, d.default))

@@ -42,7 +42,7 @@ class Strategy(Protocol):
     def learns(self) -> Learns:
         """When the strategy learns from ended trials.
 
-        `never`: it ignores results. `by_round`: it proposes a round when all trials of the last round have ended.
+        `never`: it ignores results. `by_round`: it proposes a round when all trials of the previous round have ended.
         `by_trial`: it learns from each trial as soon as the trial has ended. Only with `by_trial` can the proposals
         depend on the order in which trials end.
         """

@@ -190,7 +190,7 @@ def _numbers(trial: FrozenTrial) -> dict[str, float]:
 
 
 def _open(url: str, is_new: bool = False) -> optuna.storages.BaseStorage:
-    """Open a storage. If its file does not exist, create it with `is_new`; otherwise, raise StudyError."""
+    """Open a storage. Raise StudyError if its file is missing, unless `is_new` allows to create the file."""
     shown = hide_secrets(url, {})
     if "://" not in url:
         raise StudyError(f"optuna: must be the address of a storage, given {shown}; write {_address_of(Path(url))}")
@@ -209,13 +209,13 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
     except Exception as error:
         # A damaged line may raise any exception in Optuna.
         raise StudyError(
-            f"optuna: {path} is not an Optuna journal, or is a journal with a damaged line ({first_line(error)}); give "
-            "the path of a journal, or of a copy of this journal without the damaged line"
+            f"optuna: {path} is not an Optuna journal, or one of its lines is damaged ({first_line(error)}); give a "
+            "journal; if a line is damaged, remove it from a copy of the journal, and give the copy"
         ) from error
 
 
 def _address_of(path: Path) -> str:
-    """Return a file's storage address, for a message; for a missing file, the SQLite and the journal address."""
+    """Return the storage address of a file, for a message. If the file is missing, return both possible addresses."""
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"
@@ -234,5 +234,8 @@ def _load(url: str, name: str | None, most_trials: int = _MOST_TRIALS) -> optuna
         raise StudyError(f"{shown}: has no study '{name}'{nearest(name, names)}; {there_are}")
     number = storage.get_n_trials(storage.get_study_id_from_name(name))
     if number > most_trials:
-        raise StudyError(f"{shown}: study '{name}' has {number:,} trials, but at most {most_trials:,} can be read")
+        raise StudyError(
+            f"{shown}: study '{name}' has {number:,} trials, but at most {most_trials:,} can be read; give a study "
+            "with fewer trials"
+        )
     return optuna.load_study(storage=storage, study_name=name)

@@ -90,7 +90,7 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the latest value of each dotted key, from the last result with the metric and all results after it."""
+    """Return the latest value of each dotted key. Read results from the end back to one that has the metric."""
     file = path / "result.json"
     # A killed driver may leave half a character.
     text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""

@@ -76,8 +76,9 @@ def few_ticks(texts: Sequence[str], room: int) -> dict[str, Any]:
 def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
     """Return plotly's settings for a logarithmic axis over these values, with at most `most` powers of ten as ticks.
 
-    If the values span only a short range, 2 and 5 times each power of ten are ticks, too, or else the ends and the
-    middle of the range. The text of a tick is the tick's value, such as `20`.
+    If the values span at most 2.5 powers of ten, 2 and 5 times each power of ten are ticks, too. If fewer than two
+    ticks are within the range, its ends and its middle are the ticks instead. The text of a tick is its value, such as
+    `20`.
     """
     low, high = math.log10(min(values)), math.log10(max(values))
     decades = range(math.floor(low), math.ceil(high) + 1)

@@ -52,7 +52,7 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     styled(figure, 480, legend=LEGEND | {"y": 1.1})
     return Drawn(
         figure,
-        f"Mean absolute output of each layer over {check.key}, one line per layer, after each of these training steps. "
-        f"Dashed: the mean absolute change from the output before the first step. Lines should be level. Coloured: "
-        f"layers with a slope further than {BOUND} from 0 after some step, except layers that are known to change.",
+        f"Mean absolute output over {check.key}: one line per layer, one panel per number of training steps. Dashed: "
+        f"the mean absolute change from the output before the first step. Lines should be level. Coloured: layers with "
+        f"a slope further than {BOUND} from 0 in some panel. Layers whose outputs are known to change are grey.",
     )

@@ -36,7 +36,7 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
         figure.update_xaxes(rangemode="tozero", row=1, col=column)
     caption = (
         f"Left: PED-ANOVA (Watanabe et al. 2023, as in Optuna) on {subject.scored_text}: how far each hyperparameter's "
-        f"values in the best {best_share(len(subject.scored)):.0%} of the trials differ from its values in all."
+        f"values in the best {best_share(len(subject.scored)):.0%} of the trials differ from those in all trials."
         f"{_chance_text(known)}"
     )
     if not drawn:

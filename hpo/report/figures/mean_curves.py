@@ -48,7 +48,7 @@ def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
 
 
 def _log_axis(figure: Any, title: str, log_title: str) -> dict[str, Any]:
-    """Return a logarithmic axis with zeros at its lower end; a linear axis if all regrets are 0."""
+    """Return a logarithmic axis, and draw zeros at its lower end. If all regrets are 0, return a linear axis."""
     heights = [y for trace in figure.data for y in trace.y]
     # Smaller regrets are rounding errors.
     least = _ROUNDING * max(heights)

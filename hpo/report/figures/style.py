@@ -138,7 +138,9 @@ def add_dots_and_star(
 
 
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """Return at most `most` trials in the given order: a fifth of them the best, the others evenly spaced.
+    """Return at most `most` trials in the given order.
+
+    If there are more trials, the best trials make up a fifth of the sample; the others are evenly spaced.
 
     The sample is not random, so equal studies have equal figures.
     """

@@ -54,7 +54,7 @@ def draw_timeline(subject: Subject) -> Drawn | Missing:
 def draw_planned_timeline(subject: Subject) -> Drawn | Missing:
     """Draw one row per lane with one bar per task, over units of cost on the study's clock."""
     if subject.lanes is None:
-        return missing("the search did not use the study's clock, because the order of results could not influence it")
+        return missing("the order of results could not influence the search, so it did not use the study's clock")
     if not subject.clock:
         return missing("no task has ended on the clock")
     trials = {trial.number: trial for trial in subject.trials}

@@ -16,9 +16,9 @@ from hpo.trials.trial import loss_of
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = (
-    "'B better by' below 0 means that A is better. Brackets are 95 % intervals. The interval of a difference has the "
-    "level of its test instead: it excludes 0 exactly if the difference is significant. The tests are "
-    "corrected for the number of pairs, not for the number of budgets."
+    "'B better by' below 0 means that A is better. Brackets are 95 % intervals, except for differences: the "
+    "interval of a difference has the level of its test, so it excludes 0 exactly if the difference is significant. "
+    "The tests are corrected for the number of pairs, not for the number of budgets."
 )
 
 
@@ -147,7 +147,7 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table of the winners' differences on each fold; it has no rows with several metrics."""
+    """Return the table of the winners' differences on each fold; the table is empty if there are several metrics."""
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
     rows = [
@@ -166,7 +166,7 @@ def _winners(result: ComparisonJson) -> Table:
 
 
 def _chosen(result: ComparisonJson) -> Table:
-    """Return the table of the studies' winners; it has rows only with several metrics or with limits."""
+    """Return the table of the studies' winners; the table is empty if there is one metric without limits."""
     winners = {
         (winner["label"], winner["trial"]): winner["values"]
         for winner in result.get("winners", ())

@@ -99,7 +99,7 @@ def _expected_text(summary: ReportJson, text: Callable[[float], str]) -> str:
 
 
 def _intervals_note(cells: Iterable[str]) -> str:
-    """Return the note of a caption on intervals in brackets; empty if no cell has an interval."""
+    """Return the part of a caption that explains intervals in brackets; empty if no cell has an interval."""
     return ", with 95 \\% intervals in brackets" if any("(" in cell for cell in cells) else ""
 
 
@@ -138,7 +138,7 @@ def _front_table(summary: ReportJson, front: FrontPart) -> Iterable[str]:
     choice = f" The star is the winner: {escape_latex(front['choice']['text'])}." if "choice" in front else ""
     winner = summary["winner"]
     if not is_missing(winner) and chosen_score(winner) is not winner:
-        choice += " All scores are from the search; scores on fresh seeds chose the winner."
+        choice += " This table has the search's scores, but scores on fresh seeds chose the winner."
     intervals = _intervals_note(cell for row in rows for cell in row)
     caption = (
         f"{_title_text(summary)}The Pareto front of {escape_latex(goal_text(front))}: "

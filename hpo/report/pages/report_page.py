@@ -111,7 +111,11 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the columns for all metrics but the first, numbers with a limit, and the front; [] without a front."""
+    """Return the names of the front's columns; an empty list without a front.
+
+    The columns are each metric except the first, each other number with a limit, and `_FRONT_COLUMNS`. Columns that
+    `trials` lacks are left out.
+    """
     front = front_of(summary)
     if front is None:
         return []

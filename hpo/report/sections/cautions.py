@@ -56,7 +56,10 @@ def _partial_training(winner: Trial, full_amount: int | None, report: ReportJson
 
 
 def _tested_beyond_limits(subject: Subject, report: ReportJson) -> Iterator[str]:
-    """Yield a caution for each limit that the tested model exceeds, for example because its vocabulary is larger."""
+    """Yield a caution for each limit that the tested model exceeds.
+
+    For example, the tested model may have a larger vocabulary than the models of the search.
+    """
     metrics = {} if is_missing(report["test"]) else report["test"]["metrics"]
     for limit in subject.goal.limits:
         if (value := metrics.get(limit.metric)) is not None and limit.excess(value) > 0:
@@ -128,7 +131,7 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
 
 
 def _is_better_on_validation(report: ReportJson) -> bool:
-    """Return whether the winner has a better score than the default configuration in the search.
+    """Return whether the winner's validation score is better than the default configuration's.
 
     If the two scores are not comparable, return true.
     """

@@ -61,7 +61,7 @@ class Cost(TypedDict):
     idle_share: Share | None
     overhead_share: Share | None
     lanes: Annotated[
-        int | None, Field(description="study.lanes; null if study.order=clock and the clock has no effect")
+        int | None, Field(description="study.lanes; null if study.order=clock, but the search never waits for it")
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
     prediction: Annotated[Prediction | None, Field(description="null = fewer than three trials have cost and seconds")]

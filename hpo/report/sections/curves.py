@@ -101,7 +101,7 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
     return {"trial": winner.number, "tasks": curves} if curves else missing("the objective reports no learning curve")
 
 
-DRAWN = "Only complete trials count that keep the limits and whose points were drawn at random."
+DRAWN = "A trial counts only if it is complete, keeps the limits and has a point drawn at random."
 """Which trials serve to estimate the expected best score of a random search."""
 
 

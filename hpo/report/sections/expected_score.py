@@ -24,7 +24,7 @@ class ExpectedPart(Interval):
 
     best_of: Annotated[Positive, Field(description="number of trials or finalists from which the winner was chosen")]
     of_all: Annotated[
-        bool, Field(description="true = all complete trials serve to estimate the noise: few have the winner's amount")
+        bool, Field(description="true = few trials have the winner's amount, so the noise is estimated from all")
     ]
     scores: Annotated[
         NotRequired[dict[str, Interval]],
@@ -49,8 +49,8 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
         )
     if expected is None and run.config.study.extends is not None:
         return missing(
-            "the same seeds chose these trials in the study that this one extends: set study.finalists to train the "
-            "best again on fresh seeds"
+            "these trials were chosen by scores on the same seeds in the study that this one extends: set "
+            "study.finalists to train the best again on fresh seeds"
         )
     if expected is None:
         text = "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2"

@@ -145,7 +145,10 @@ def _summary_text(front: FrontPart) -> str:
 
 
 def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
-    """Yield a table of the front's first 20 trials, plus the winner if it is on the front; then yield a note."""
+    """Yield a table of the front's first 20 trials, then a note.
+
+    The table also has the winner if the winner is a later trial of the front.
+    """
     names, members = names_of(front), front["members"]
     visible = [m for place, m in enumerate(members) if place < _MOST_MEMBERS or m["is_chosen"]]
     texts = {name: value_format(report, name) for name in names}

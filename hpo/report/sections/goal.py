@@ -71,7 +71,11 @@ class ExpectedVolume(TypedDict):
     """Mean and standard deviation of the hypervolume over random searches of n trials."""
 
     orders: Annotated[
-        int, Field(description="number of random orders (seed 0); with at most this many subsets, the means are exact")
+        int,
+        Field(
+            description="number of random orders (seed 0); the mean is exact if at most this many subsets of n trials "
+            "exist"
+        ),
     ]
     budgets: list[int]
     means: list[float]
@@ -96,7 +100,7 @@ class Volume(TypedDict):
 class FrontPart(TypedDict):
     """The metrics, limits and Pareto front of a study (in fields 8, 11, 12, 15 and 17 of the report).
 
-    The report has this part only if the study has, or had, several metrics or limits.
+    The report has this part only if the study has several metrics, has a limit, or had a change of its limits.
     """
 
     metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
@@ -105,7 +109,9 @@ class FrontPart(TypedDict):
         list[ChangedChoice], Field(description="changes of the limits after the start of the search")
     ]
     members: Annotated[list[Member], Field(description="the best of the leading metric first")]
-    near: Annotated[list[int], Field(description="dominated trials that may be on the front, by their intervals")]
+    near: Annotated[
+        list[int], Field(description="trials outside of the front that may belong to it, by the 95 % intervals")
+    ]
     choice: Annotated[NotRequired[Choice], Field(description="absent with one metric")]
     complete: Count
     beyond_limits: Annotated[Count, Field(description="number of complete trials beyond a limit")]

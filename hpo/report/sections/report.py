@@ -125,8 +125,8 @@ def report_schema() -> dict[str, Any]:
 def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
     """Return the report of a study as JSON data; the report of an ended study depends only on stored files.
 
-    If the computation of a value fails, the report has the reason in place of the value. But an HpoError is always
-    raised, because the user can fix its cause. Every error is raised if it occurs in one of these parts of the report:
+    If the computation of a value fails, the report has the reason in place of the value. There are two exceptions.
+    An HpoError is always raised, because the user can fix its cause. An error in one of these parts is also raised:
     the study, the environment, the metric, the notes, the test result and the best trials.
 
     `files` has the SHA-256 of the files next to the report, by name.

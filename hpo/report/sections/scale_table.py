@@ -95,8 +95,8 @@ class ScaleTable(TypedDict):
         float | None,
         Field(
             ge=0,
-            description="the most by which a scale's own best value beats the smallest scale's best value; "
-            "null = fewer than two scales have scores, or one of them lacks this value",
+            description="the most by which the smallest scale's best value scores worse than a scale's own best; "
+            "null = fewer than two scales have scores, or one of these has no score for that value",
         ),
     ]
     cost_error: Annotated[
@@ -149,7 +149,10 @@ def scale_table(scale_results: ScaleResults, metric: str) -> ScaleTable | None:
 
 
 def _error(trial: Trial, other: Trial, metric: str) -> float | None:
-    """Return the standard error of two trials' mean difference over folds and repeats; None for one training each."""
+    """Return the standard error of the mean difference between two trials, paired by fold and repeat.
+
+    Return None if there are fewer than two pairs.
+    """
     pairs = list(zip(trial.values(metric), other.values(metric), strict=False))
     if len(pairs) < 2:
         return None
@@ -181,8 +184,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    It also says how much worse the smallest scale's best value is at other scales, or that scores are missing. If no
-    value has a score, it says only that.
+    The sentence adds the most that another scale loses if it takes the smallest scale's best value instead of its own.
+    If scores are missing, the sentence says so instead. If no value has a score, it says only that.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
@@ -214,6 +217,6 @@ def _noise_text(cost: float, error: float | None) -> str:
 
 
 def _num_without_smallest(table: ScaleTable) -> int:
-    """Return the number of scales without a score for the hyperparameter value that is best at the smallest scale."""
+    """Return the number of scales at which the smallest scale's best value has no score."""
     place = table["values"].index(table["best"][0])
     return sum(scores[place] is None for scores in table["scores"])

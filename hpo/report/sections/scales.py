@@ -61,12 +61,12 @@ class ShiftPart(TypedDict):
     interval: Annotated[
         list[float], Field(description="95 % interval, from parabolas through the better half of each scale's trials")
     ]
-    moves: Annotated[bool, Field(description="whether the interval excludes 0, or 1 for a factor")]
+    moves: Annotated[bool, Field(description="true = the best value moves: 0 (a factor: 1) is outside of the interval")]
     is_known: Annotated[
         bool,
         Field(
-            description="whether the interval shows that the best value moves, or that it moves by less than a quarter "
-            "of the dimension over all scales"
+            description="true = all moves in the interval, over all scales, are below a quarter of the dimension "
+            "(if `moves` is true: at most the whole dimension)"
         ),
     ]
 
@@ -89,7 +89,7 @@ class Transfer(TypedDict):
 
 
 class Chosen(TypedDict):
-    """The value of a hyperparameter in each scale's best trial, if its values have no order."""
+    """The value of an unordered hyperparameter in each scale's best trial."""
 
     key: str
     best: Annotated[
@@ -109,7 +109,7 @@ class ScalesPart(TypedDict):
     ]
     expected: Annotated[
         NotRequired[Point],
-        Field(description="best point at the target that a ladder predicts from smaller scales; absent if unknown"),
+        Field(description="a ladder's prediction of the target's best point, from smaller scales; absent if none"),
     ]
 
 

@@ -100,7 +100,8 @@ class SearchPart(SpacePart, ActionsPart):
         Count | Missing, Field(description="number of points of other studies that the strategy knew from the start")
     ]
     imports: Annotated[
-        NotRequired[list[Imported]], Field(description="the trials of these points, by table; absent if none")
+        NotRequired[list[Imported]],
+        Field(description="how many trials are used and skipped, for each table of study.imports; absent if none"),
     ]
     chosen_by: Annotated[str | Missing, Field(description="field 12")]
 

@@ -70,7 +70,9 @@ class CodePart(TypedDict):
     toolkit: Annotated[
         dict[str, str | None], Field(description="the toolkit's commit, if known, and a hash of its files")
     ]
-    versions: Annotated[dict[str, str], Field(description="by name: Python and the libraries behind points and scores")]
+    versions: Annotated[
+        dict[str, str], Field(description="versions of Python and of libraries that affect points and scores, by name")
+    ]
 
 
 @with_config(EXACT)

@@ -77,7 +77,7 @@ class TestPart(TypedDict):
     ]
     scored_of_these_data: Annotated[
         NotRequired[int],
-        Field(description="number of configurations scored by all evaluations; absent without `hpo test --front`"),
+        Field(description="total of configurations that all evaluations scored; absent without `hpo test --front`"),
     ]
 
 
@@ -223,7 +223,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
 
 
 def _read_tested_front(members: Sequence[TestedMember]) -> Iterator[Block]:
-    """Yield the front's scores on the test split and in the search as a table, then why scores are missing."""
+    """Yield a table of the front's scores on the test split and in the search, and a reason for each missing score."""
     names = list(members[0]["validation_metrics"])
     columns = [[str(member["trial"]) for member in members]]
     for name in names:

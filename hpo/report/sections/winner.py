@@ -88,12 +88,13 @@ class Winner(TypedDict):
     notes: Annotated[NotRequired[dict[str, float | str]], Field(description="the objective's notes; absent if none")]
     fresh: Annotated[
         NotRequired[FreshScore],
-        Field(description="the scores on fresh seeds that chose it; absent if `score` chose it"),
+        Field(description="the scores on fresh seeds, which chose the winner; absent if `score` chose it"),
     ]
     scores: Annotated[
         NotRequired[dict[str, Spread]],
         Field(
-            description="by name: metrics, numbers with a limit, study.measured; absent with one name and no `front`"
+            description="by name: metrics, numbers with a limit, study.measured; "
+            "absent with only one name, unless the report has `front`"
         ),
     ]
     config: str
@@ -246,7 +247,7 @@ def winner_view(report: ReportJson) -> TrialView:
 
 
 def spread_note(view: TrialView) -> str:
-    """Return a note that explains the expected score and the ± in the winner's values; empty if they have neither."""
+    """Return a note that explains a view's `standard_deviation` (±) and `expected`; empty if both are None."""
     notes = [] if view.standard_deviation is None else [f"± standard deviation, n = {view.trainings}"]
     if view.expected is not None:
         notes.append("expected: the mean score of new trainings, with the 95 % interval of this mean")
@@ -435,9 +436,9 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference is in the unit of the metric; with several metrics, of the leading one. If the winner's expected
-    score is known, the sentence uses this score, and gives an interval. Otherwise, it uses the score in the search.
-    This score is too optimistic, because it is the best of many. If the winner and the default cannot be compared, the
+    The difference is in the unit of the (leading) metric. If the winner's expected score is known, the sentence uses
+    the expected score, and gives an interval. Otherwise, the sentence uses the score in the search. The score in the
+    search is too optimistic, because it is the best of many. If the winner and the default cannot be compared, the
     sentence says why.
     """
     winner, baselines = summary["winner"], summary["baselines"]

@@ -135,7 +135,7 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the number of the best trial, which may change when a study ends, even without a new record entry."""
+    """Return the best trial's number. Another trial may become the best at a study's end without a new record entry."""
     return None if view.best is None else view.best.trial
 
 

@@ -38,7 +38,7 @@ _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Co
 
 
 class Pages:
-    """The pages of one study, or of all studies of a folder; each has a `Watch`, which starts when it is needed."""
+    """The pages of one study, or of all studies of a folder. The first request for a page starts the page's `Watch`."""
 
     def __init__(self, study: StudyFolder | None, where: Path) -> None:
         self._study, self._where = study, where

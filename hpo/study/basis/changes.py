@@ -97,7 +97,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class AllowedChange:
-    """The changes of a study's basis with which a user continued the study.
+    """The changes of a study's basis at the time when a user continued the study.
 
     Attributes:
         time: when the study was continued, in ISO 8601.

@@ -63,7 +63,7 @@ class Code:
         ]
 
     def edits_to(self, now: "Code") -> list[str]:
-        """Return a list with one line about the change of the toolkit's files from this code to the code `now`.
+        """Return a list with one line that says how the toolkit's files differ between this code and `now`.
 
         The list is empty if the files are the same. The files may differ although the commits are the same.
         """

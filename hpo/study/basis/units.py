@@ -29,8 +29,8 @@ class Unit:
     Attributes:
         unit: the unit's name, such as "tokens".
         depends_on: the current value of each setting that changes the unit, by dotted key.
-        alike: for some of these settings, a list of values that all give the same unit, by dotted key. Scores with any
-            other two values of the setting cannot be compared.
+        alike: for some of these settings, a list of values that all give the same unit, by dotted key. Scores with
+            two different values can be compared only if both values are in the list.
     """
 
     unit: str

@@ -289,8 +289,8 @@ class StudyFolder:
             )
         if not self.exists:
             return StudyError(
-                f"study: {self} is a comparison, or a study that is still starting, in {holder}; try again in some "
-                f"seconds, or end it there (Ctrl-C)"
+                f"study: {holder} runs {self}, which is a comparison, or a study that is still starting; try again in "
+                f"some seconds, or end that process (Ctrl-C)"
             )
         return StudyError(
             f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
@@ -369,7 +369,7 @@ def listed_in(folder: Path) -> Iterator[Path]:
 
 
 def new_training(study: str) -> StudyFolder:
-    """Return the folder for a new training without a search, named by the time; do not create the folder."""
+    """Return the folder `train-STUDY-TIME` for a new training without a search; do not create the folder."""
     return StudyFolder(RUNS / f"train-{study}-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}")
 
 

@@ -108,11 +108,11 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
 
 
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
-    """Return the complete and failed trials of other studies whose points are in `space`.
+    """Return the complete and failed trials of other studies; skip trials with a point outside `space`.
 
-    If a table has amounts of training, use only the trials with its largest amount. Trials of the same point become one
-    trial, even if they come from several studies. The scores of this trial are the means over the complete trials.
-    Without a complete trial, this trial is failed.
+    If a table has amounts of training, use only the trials with its largest amount. Join all trials of one point into
+    one trial, even across studies. Its scores are the means over the complete trials. If none is complete, the joined
+    trial has the state `failed`.
 
     Args:
         references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
@@ -240,14 +240,14 @@ def _ignored(path: Path, finished: Sequence[Row], space: Space) -> list[str]:
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Refuse a table without the column of an unconditional hyperparameter that `fill` does not set."""
+    """Refuse a table if an unconditional hyperparameter has neither a column in it nor a value in `fill`."""
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
             raise StudyError(
-                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if one of them is "
-                f"'{key}', import the table again: `hpo import NEW --csv {path} --rename OLD={key}`; if all its trials "
-                f"had the same value, give this value: 'study.imports_fill={{{key}: VALUE}}'"
+                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if '{key}' has "
+                f"another name there, import the table again: `hpo import NEW --csv {path} --rename OLD={key}`; if all "
+                f"its trials had the same value, give this value: 'study.imports_fill={{{key}: VALUE}}'"
             )
 
 

@@ -107,7 +107,7 @@ def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledF
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
-            f"{folder}: you neither ran nor trust this study, and hpo would run code of the study to read its pickled "
-            f"objective; check the folder, then run `hpo reproduce {name} --trust`"
+            f"{folder}: reading the pickled objective runs code of this study, which you have not run or trusted here; "
+            f"check the folder, then run `hpo reproduce {name} --trust`"
         )
     return pickled

@@ -126,7 +126,7 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
                 yield PendingRequest(path, Request.model_validate(parse_json(text, str(short_path(path)))))
             except (HpoError, ValidationError):
                 PendingRequest(path, Request(do="add", by="")).answer(
-                    "the request is not valid in this version; send it with the version that runs the search",
+                    "the version of hpo that runs the search cannot read this request; send it with that version",
                     is_done=False,
                 )
 

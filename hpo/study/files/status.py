@@ -36,7 +36,8 @@ NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 class Status(BaseModel):
     """The status of a study; readers get it from a file, without opening the record.
 
-    `StudyView` describes the fields that it also has, and `TrialView` those of the trial `best`, such as `scores`.
+    `StudyView` describes the fields that both classes have. `TrialView` describes the fields of the trial `best`, such
+    as `scores`.
 
     Attributes:
         format: the format number; see `hpo.study.upgrade`.
@@ -109,7 +110,7 @@ def write_status(folder: StudyFolder, status: Status) -> None:
 def read_status(folder: StudyFolder) -> Status:
     """Return a study's status without changing anything; an unreadable study has the state `unreadable`.
 
-    If the status `lags`, `latest_status` reads the record instead.
+    If the returned status `lags`, it may be out of date; `latest_status` tries to update it from the record.
     """
     # Read the lock before the file: a search that ends in between has written its last status.
     holder = folder.holder()
@@ -198,7 +199,7 @@ def _derive_status(folder: StudyFolder) -> Status:
 
 
 def _count_recorded(folder: StudyFolder, config: StudyConfig) -> dict[str, int]:
-    """Return the numbers of trials in the folder's record, by state; all are 0 if the record is not in the folder."""
+    """Count the trials of each state in the folder's record; all counts are 0 if the record is not in the folder."""
     if config.study.storage is not None or not folder.database_path.exists():
         return dict.fromkeys(STATES, 0)
     # Import late: nearly every study has a status file.
@@ -214,7 +215,7 @@ def _clock(seconds: float) -> str:
 
 
 def _scores(reported: Mapping[str, Any], metric: str) -> Mapping[str, float]:
-    """Return the mean of each metric from the winner's section of a report; `metric` is the name of a single score."""
+    """Return each metric's mean from the winner's section of a report; a score without a name belongs to `metric`."""
     several, score = inner(reported, "scores"), reported.get("score")
     alone = {metric: score} if isinstance(score, int | float) else {}
     return {name: several[name]["mean"] for name in several} or alone

@@ -255,7 +255,7 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
     if not study.objective.continues:
         advice = f"decorate the function with @hpo.objective(continues=True), {_CONTINUE_ADVICE}"
         if path.form == "task":
-            advice = "stop at task['amount'], continue from task['resume_dir'] and set CONTINUES = True there"
+            advice = "set CONTINUES = True in the module, stop at task['amount'] and continue from task['resume_dir']"
         who = path.module if path.form == "task" else path.function
         raise ConfigError(
             f"strategy: {name} continues trainings, and {who} does not support this; choose another strategy, or "

@@ -55,9 +55,9 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return the configuration; for an existing study, replace default MLflow settings with those of its start.
+    """Return the configuration; for an existing study, replace default MLflow settings with the study's first settings.
 
-    So all runs of a study are on one server, even if MLflow's environment variables have changed since then.
+    So all runs of a study are on one server, even if MLflow's environment variables have changed.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
@@ -142,7 +142,7 @@ def _with_data(study: PreparedStudy) -> PreparedStudy:
 
 
 def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return the configuration with the objective's defaults for searched keys and for keys that scales change."""
+    """Return the configuration with the objective's defaults for the keys that the space or the scales change."""
     if objective.describe_defaults is None:
         return config
     references = config.study.references or {}
@@ -199,7 +199,7 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
     use = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
     unnamed = [table.source for table in imports.tables if not table.has_metrics]
     scores = "these trials" if len(imports.tables) == 1 else f"the trials of {' and '.join(unnamed)}"
-    assumption = f"; no file names the metrics of {scores}, so the scores count as {metrics}" if unnamed else ""
+    assumption = f"; the files do not name the metrics of {scores}, so the scores count as {metrics}" if unnamed else ""
     return (
         f"study.imports: {imported_text(imports.counts(), len(imports.trials))}{assumption}; strategy={name} {use}",
     )

@@ -83,8 +83,8 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
     plan = ", ".join(map(str, ladder.counts))
     return (
         f"study.trials: a budget of {config.study.trials} trials ends before the target scale, and gives no winner; "
-        f"the ladder plans {plan} trials, from the smallest scale to the target; give at least {needed} in all, now or "
-        f"later",
+        f"the ladder plans {plan} trials, from the smallest scale to the target; set study.trials to at least "
+        f"{needed}, now or later with `hpo resume`",
     )
 
 

@@ -62,8 +62,8 @@ def reproduce(
 ) -> list[Repetition]:
     """Train trials again with their recorded seeds, in this process, and return each comparison with a recorded value.
 
-    For each training, compare the leading metric. If all folds are trained, also compare the trial's means of all
-    other metrics and of the values with a limit. Do not compare values that depend on the machine; see
+    For each training, compare the leading metric. If all folds are trained, also compare the trial's means: one for
+    each other metric, and one for each value with a limit. Skip the means of values that depend on the machine; see
     `measured_metrics`. If `folds` is None, also repeat a finalist's trainings on fresh seeds.
 
     Args:

@@ -40,7 +40,7 @@ class Replay:
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Return the replay's prepared study with the added points and the stops of trials from the original study.
+        """Return the replay's prepared study; copy the added points and the stops of trials from the original study.
 
         With `study.order=free`, also set the field `script`: the outcomes that were known at each original proposal.
 

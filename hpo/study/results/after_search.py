@@ -79,9 +79,9 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
-    """Return the trials that were trained after the search, each with the outcomes of only these trainings.
+    """Return the trials that have trainings after the search; leave out the trainings in `further`.
 
-    These are the trainings on fresh seeds, and the full trainings that are not in `further`.
+    Each trial has only the outcomes of these trainings: trainings on fresh seeds, and full trainings.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []

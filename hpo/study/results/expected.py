@@ -134,8 +134,8 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 def expected_of(run: StudyRun) -> Expected | None:
     """Return the winner's expected scores; None if there is no winner, or if its scores cannot be corrected.
 
-    Scores cannot be corrected in two cases: their noise is unknown, or the scores of another study with the same seeds
-    chose the trials (`hpo extend`), and there are no finalists with fresh seeds.
+    Scores cannot be corrected if their noise is unknown. They also cannot be corrected after `hpo extend` without
+    finalists on fresh seeds, because another study's scores on the same seeds chose the trials.
 
     The candidates are the finalists or, without finalists, the complete trials with the winner's scale and amount. The
     noise of finalists is estimated also from their scores in the search.

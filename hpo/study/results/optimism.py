@@ -15,7 +15,7 @@ from hpo.study.results.noise import Noise
 from hpo.trials.fronts import Array, best_first, is_on_front
 
 Choose = Callable[[Array], int | None]
-"""A function that takes the means of trials, (trials, values), and returns the winner's row; None without a winner."""
+"""A function from the trials' means, with shape (trials, values), to the winner's row; None without a winner."""
 
 # A trial is no candidate if it is worse than the median by more than this multiple of the best trial's lead over the
 # median.
@@ -87,7 +87,7 @@ class Candidates:
         return errors
 
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
-        """Return the expectation of each of a trial's values, such as a metric; the trial is in row `chosen`.
+        """Return the expectation of each value, such as a metric, for the trial in row `chosen`.
 
         The expectation is the observed mean minus the winners' mean error in simulated searches. `choose` picks these
         winners.

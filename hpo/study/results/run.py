@@ -253,9 +253,10 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 
 
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
-    """Yield the trials of a trials.csv. This table has only one number per trial for seconds, cost and further metrics.
+    """Yield the trials of a trials.csv.
 
-    Each task gets the trial's means of these metrics. The first task gets all seconds and the whole cost.
+    The table has each task's score, but only the trial's means of the other metrics. So each task gets these means.
+    The first task gets all seconds and the whole cost.
     """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}

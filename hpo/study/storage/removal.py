@@ -45,8 +45,8 @@ class Removal:
     def same(self) -> StudyFolder | None:
         """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
-        Only runs/ and the folders next to the study are looked through. If there is such a folder, the mirror and the
-        runs in MLflow stay, because they belong to that folder too.
+        This property looks only in runs/ and in the folders next to the study. If it finds such a folder, the mirror
+        and the runs in MLflow stay, because they belong to that folder too.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):

@@ -66,7 +66,7 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
     If `has_ended`, also yield cautions about unfinished trials and about too few trials. If `is_extension`, another
-    study chose the trials: then few trials are enough, but their scores are too good.
+    study chose the trials. Then do not warn about few trials; without finalists, warn that the scores are too good.
     """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
@@ -82,7 +82,7 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
         number, differs = repeated[0]
         yield (
             f"trainings are not deterministic: trial {number}, repeated after an interruption, reported other values "
-            f"({differs}); its first reports count"
+            f"({differs}); the study keeps the first reports"
         )
     complete = [trial for trial in trials if trial.state == "complete"]
     beyond = sum(not trial.keeps_limits for trial in complete)
@@ -107,7 +107,7 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
-    """Return the hyperparameters with ordered values whose best value is at an end of the range.
+    """Return the hyperparameters whose best value is at an end of the range; skip those with unordered values.
 
     Skip a best value of 0 at the lower end, such as a dropout of 0, because smaller values usually make no sense.
     """
@@ -136,7 +136,7 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
     """Yield a caution for each hyperparameter whose best value is at an end of its range.
 
-    Yield nothing if another trial is better in the leading metric, because the winner's values are not the best ones.
+    Yield nothing if another trial is better in the leading metric: then the winner's values are not the best.
     """
     deciding = search.finalists or search.trials
     loss = next((trial.loss for trial in deciding if trial.number == winner.number), winner.loss)

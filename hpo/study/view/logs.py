@@ -41,11 +41,11 @@ def _why_no_logs(run: StudyRun, trials: list[Trial]) -> str:
     if not trials:
         return "no trial has begun"
     if is_outside(run.config):
-        return "another program trains it, and has its output"
+        return "another program runs the trainings; look for the output there"
     if any(trial.state == "running" for trial in trials):
         return (
-            "nothing was printed so far, or the log is not written yet: a running training's log is written when the "
-            "training reports, at most every 5 s, and when it ends"
+            "nothing was printed so far, or the log is not written yet; a log is written at the training's reports (at "
+            "most every 5 s) and at its end; try again later"
         )
     if run.config.dispatch.name == "local":
         return (

@@ -180,7 +180,10 @@ def _running(run: StudyRun, tasks: Iterable[RunningTask]) -> Iterator[TaskView]:
 
 
 def _num_retried(trials: Sequence[Trial]) -> int:
-    """Return the number of failed trials with a complete retry; the retry of a failed retry counts, too."""
+    """Return the number of failed trials whose retry is complete.
+
+    Include a failed trial whose retry failed, if a retry of that retry is complete.
+    """
     retry_of = {trial.number: trial.retry_of for trial in trials}
     retried = set[int]()
     for trial in (trial for trial in trials if trial.state == "complete"):

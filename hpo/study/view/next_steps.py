@@ -23,7 +23,7 @@ def next_steps(view: StudyView, run: StudyRun | None, folder: StudyFolder) -> It
     elif view.state == "running":
         yield NextStep(f"hpo watch {name}", "follows the study")
         if view.phase == "after the search":
-            yield NextStep(f"hpo stop {name} --now", "ends the trainings; `hpo resume` runs the remaining ones")
+            yield NextStep(f"hpo stop {name} --now", "interrupts the trainings; `hpo resume` completes them")
         elif view.phase not in ("starting", "ask-and-tell"):
             yield NextStep(f"hpo stop {name}", "ends the search once its running trials have ended")
     elif run is not None and not folder.database_path.exists() and run.config.study.storage is None:

@@ -144,10 +144,10 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch the changed files and return the current state; if this fails, return the last state and the fault.
+        """Fetch the changed files and return the current state; if this fails, return the previous state and the fault.
 
         Raises:
-            HpoError: the fetch fails, or a fetched file is not valid, and there is no last state.
+            HpoError: there is no previous state, and the fetch fails or a fetched file is not valid.
         """
         try:
             self._last = self._fetch_snapshot()

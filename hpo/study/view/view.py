@@ -331,9 +331,9 @@ class StudyView:
 
     @property
     def untried_text(self) -> str:
-        """The numbers of added points and of retries that have not begun, as text; empty if there are none.
+        """The number of added points without a trial, and of failed trials that wait for a retry, as text.
 
-        For 2 added points and 1 retry, the text is `2 added points and 1 failed trial again`.
+        The text is empty if both numbers are 0. With 2 points and 1 retry: `2 added points and 1 failed trial again`.
         """
         again = "" if not self.retries else f"{format_count(self.retries, 'failed trial*')} again"
         added = "" if not self.untried else format_count(self.untried, "added point*")

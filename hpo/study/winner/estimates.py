@@ -83,7 +83,7 @@ class Sample:
         return Estimate(value, low, high, self.size, "percentile bootstrap over the examples")
 
     def _of_counts(self, scored: Scored, name: str, num_models: int) -> Callable[[Numbers], Numbers] | str:
-        """Return a model's metric as a function for `bootstrap_interval`, or the reason why this is not possible."""
+        """Return a function that computes a model's metric from resample counts, or the reason why there is none."""
         if self.is_grouped:
             return "the examples are in groups, so they are not independent"
         if name not in scored.by_example:

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
     """Return whether the study needs the winner's model, but does not have it.
 
-    If the objective has `run_test` and the data are split, the study needs an unchanged model that the record notes.
-    Any other study needs only the record's note, and only if trainings have written models.
+    If the objective has `run_test` and the data are split, the record must note the model, and the model's files must
+    be unchanged. For any other study, the note is enough; a study without saved models lacks nothing.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -75,7 +75,10 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
     run.notes.final_model = model
     if study.has_model(name):
         return model
-    message = "model: the training of trial %d wrote no model; save it in `trial.checkpoint_dir` (or the task's), %s"
+    message = (
+        "model: the training of trial %d wrote no model; save it in `trial.checkpoint_dir` or "
+        "`task['checkpoint_dir']`, %s"
+    )
     _log.warning(message, winner.number, "otherwise `hpo test` cannot score it")
     return None
 

@@ -148,7 +148,7 @@ def _describe(scored: Scored | str, sample: Sample, names: Collection[str]) -> d
 
 
 def _describe_estimates(estimates: Mapping[str, Estimate], names: Collection[str]) -> dict[str, Any]:
-    """Return, as dicts, the estimates with an interval and all estimates of the metrics in `names`."""
+    """Return the estimates as dicts; omit each estimate without an interval, unless its name is in `names`."""
     return {name: asdict(each) for name, each in estimates.items() if each.low is not None or name in names}
 
 
@@ -189,7 +189,7 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
     elif lacks_model(study, run):
         why = (
             f"the winner's model is missing or was changed; {advice}; if its training wrote no model, the objective "
-            f"must save it in `trial.checkpoint_dir` (or the task's)"
+            "must save it in `trial.checkpoint_dir` or `task['checkpoint_dir']`"
         )
     else:
         return run.winner
@@ -222,9 +222,10 @@ def _member_model(study: PreparedStudy, trial: Trial, record: Record, scratch: P
 
 
 def _scratch_builder(study: PreparedStudy, scratch: Path) -> TaskBuilder:
-    """Return a builder of tasks that write below `scratch`, because states in the study's folder belong to the search.
+    """Return a builder of tasks that write below `scratch`.
 
-    A training from such a state would not begin anew, and the search would continue from its result.
+    States in the study's folder belong to the search. A training would continue from such a state and change it, and
+    the search would later continue from the changed state.
     """
     return replace(
         study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states", files_dir=None

@@ -1,8 +1,8 @@
 """Trains the best trials of a search to the end, so that the winner is fully trained; trains the finalists again.
 
-The best trials keep their seeds. They continue from their states or, without a state, begin anew. These trainings are
-not part of the search: with a larger budget, the search proposes the same trials as without them. The record keeps
-their outcomes, so none of them runs again after the continued search.
+The best trials keep their seeds. They continue from their states or, without a state, begin anew. These trainings do
+not affect the search: if the user raises the budget, the search proposes the same trials as without these trainings.
+The record keeps the outcomes, so no training runs again when the continued search has ended.
 """
 
 import logging
@@ -45,8 +45,8 @@ def expected_at_end(study: PreparedStudy) -> str | None:
     afterwards = f"afterwards the best {best} are trained to {study.full_amount}"
     if isinstance(strategy, SuccessiveHalving) and budget < (first := _first_rung(strategy, study.space.size)):
         return (
-            f"no training continues in the search, because its first rung has {first} points and study.trials is "
-            f"{budget}: raise study.trials, or lower strategy.max_amount / strategy.min_amount; {afterwards}"
+            f"no training continues in the search: study.trials is {budget}, but the first rung has {first} points; "
+            f"raise study.trials, or lower the ratio of strategy.max_amount to strategy.min_amount; {afterwards}"
         )
     return (
         f"about {expected} of {budget} configurations will reach {study.full_amount} in the search if none fails; "
@@ -97,7 +97,10 @@ def full_state(state: str) -> str:
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the tasks of full trainings without an outcome. A trial continues only if all its states exist."""
+    """Return the full trainings' tasks that have no outcome yet.
+
+    A trial continues only if the states of all these tasks exist.
+    """
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
         assert trial.amount is not None

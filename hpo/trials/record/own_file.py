@@ -104,8 +104,8 @@ class Guard:
             if os.path.samestat(self._path.stat(), self._status):
                 return
         raise MovedRecordError(
-            f"record: {self._path} was removed, moved or replaced while the study was open; a moved file has all "
-            f"outcomes until now: move its folder back, then run `hpo resume`; otherwise start the study again"
+            f"record: {self._path} was removed, moved or replaced while the study was open; if it was moved, no "
+            f"outcome is lost: move its folder back, then run `hpo resume`; if not, start the study again"
         )
 
     def _back_up(self) -> None:

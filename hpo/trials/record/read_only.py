@@ -36,9 +36,9 @@ _PATIENCE_SECONDS = 5.0
 def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
     """Yield a connection to a SQLite file; the content of the record stays unchanged.
 
-    A killed search leaves a write-ahead log. SQLite would apply this log to the file even when only reading, so the
-    file and the log are copied first. If a process is writing to the file (`is_written`), no copy is made. SQLite then
-    removes the log when the last connection closes, even if this is the reader's connection.
+    A killed search leaves a write-ahead log. SQLite would apply this log to the file, even for a reader. So this
+    function reads copies of the file and the log. If a process is writing to the file (`is_written`), this function
+    makes no copies. In this case, SQLite removes the log when the last open connection closes, which may be this one.
 
     Raises:
         DamagedRecordError: the file cannot be read, or the block raises an error that damaged content can cause.

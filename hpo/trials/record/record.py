@@ -93,8 +93,8 @@ class Ended:
     Attributes:
         by: what ended the search; None = the search has not ended.
         seconds: the duration of the search so far, without interruptions.
-        limit: the value of `Rules.stop_without_gain` at the end, which is the number of trials without gain that ends a
-            search; None = no such limit.
+        limit: `Rules.stop_without_gain` as it was at the end: how many trials without gain end a search; None = no
+            such limit.
     """
 
     by: EndedBy | None

@@ -151,13 +151,13 @@ class OptunaRows(Rows):
     def mark(self) -> Mark:
         """Return the progress of the record: the id of its study, and the number of its rows.
 
-        The rows are those of the trials and their copies at the last call of `read`, and those of the notes now.
+        The latest `read` counts the rows of the trials and of their copies; this call counts the rows of the notes.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
 
     def dispose(self) -> None:
-        """Close the connection. If there is a guard, first call `Guard.end`, and warn of other programs' trials."""
+        """Close the connection; if there is a guard, first call `Guard.end` and `warn_of_other_trials`."""
         if self.guard is not None:
             self.guard.end()
             self.warn_of_other_trials()
@@ -186,7 +186,10 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Within the block, turn faults of the machine or other programs into HpoErrors; after it, count the rows."""
+        """Raise HpoErrors in place of errors that the machine or other programs cause in the block.
+
+        If the block succeeds, report its rows to the guard.
+        """
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
             self._name_changes(),

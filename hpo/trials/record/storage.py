@@ -132,10 +132,11 @@ def continue_record(study: Stored) -> Record:
 
 
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
-    """Return `opened`, or the record of the backup after the backup has replaced the file at `path`.
+    """Return `opened`, or replace the file at `path` by its backup and return the backup's record.
 
-    The backup is used if it has more rows, or if the record could not be opened (`opened` is None). In the second case,
-    raise StudyError if there is no sound backup. `mark` is the content of the mark file, `reason` the record's fault.
+    Use the backup if the record could not be opened (`opened` is None), or if a sound backup has more rows. If `opened`
+    is None and there is no sound backup, raise StudyError. `mark` is the content of the mark file, `reason` the
+    record's fault.
     """
     backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
@@ -150,7 +151,9 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
             f"again with another study.name"
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
-        _log.warning("record: %s, and no sound backup has more rows; tasks without outcomes run again", reason)
+        _log.warning(
+            "record: %s; no sound backup has more rows, so this file stays; tasks without outcomes run again", reason
+        )
         return opened
     for each in filter(None, (backup, opened)):
         each[1].close()
@@ -206,7 +209,7 @@ def _refuse_another(rows: OptunaRows, mark: Mark | None) -> None:
 
 
 def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
-    """Raise StudyError for a mark of another study, or DamagedRecordError for one with more rows than the record."""
+    """Raise StudyError if `mark` is of another study, or DamagedRecordError if it states more rows than there are."""
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
@@ -372,7 +375,7 @@ def open_storage(url: str, where: str, hint: str = "") -> RDBStorage:
 
 
 def _is_of_this_optuna(path: Path) -> bool:
-    """Return whether the installed Optuna made the file. If so, skip Optuna's check of the file, which takes 0.1 s."""
+    """Return whether the installed Optuna made the file; if so, the caller skips Optuna's check, which takes 0.1 s."""
     if not path.is_file():
         return False
     with suppress(sqlite3.Error), closing(connect(path, timeout_seconds=5.0)) as connection:

@@ -106,7 +106,7 @@ def read_point(where: str, entry: Any, space: Space, fixed: Mapping[str, Value])
             f"{where}: '{inactive[0]}' is inactive with these values, because of its 'when'; remove '{inactive[0]}'"
         )
     if not space.keeps_rules(point):
-        fault = "breaks a rule of space.require" if space.members is None else "breaks a rule, or does not exist"
+        fault = "breaks a rule of space.require" if space.members is None else "breaks a rule, or is not in the space"
         raise SpaceError(f"{where}: {dict(point)} {fault}; give another point")
     return point
 
@@ -161,7 +161,10 @@ def why_no_default(space: Space, config: StudyConfig) -> str | None:
     try:
         default_at_target(space, config)
     except NoDefaultError as error:
-        return f"there is no default configuration: {error.key} has no default, and no value in the configuration"
+        return (
+            f"there is no default configuration: {error.key} has no default, and the objective's configuration "
+            f"has no value for it"
+        )
     except SpaceError:
         pass
     return None

@@ -180,10 +180,11 @@ def range_of(
     In conf/space, the values of a range with a step are low, low + step and so on.
 
     Args:
-        starts_at_low: whether the other tool has the same values. If false, its values are the multiples of the step.
+        starts_at_low: whether the other tool also starts at low. If false, it uses the multiples of the step.
 
     Raises:
-        SpaceError: `starts_at_low` is false, and low or high is not a multiple of the step.
+        SpaceError: a logarithmic range has a step (other than 1 for whole numbers); or `starts_at_low` is false, and
+            low or high is not a multiple of the step.
     """
     kind: Callable[[Any], float] = int if is_whole else float
     ends = {"low": kind(low), "high": kind(high)}

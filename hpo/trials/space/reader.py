@@ -65,9 +65,9 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split a space into its dimensions and its rules, and return both.
+    """Return the dimensions of a space, and its special keys: `require` (rules) and `first` (first points).
 
-    The rules are `require` and `first`, unless the user's space has dimensions of these names.
+    A dimension named `require` or `first` stays with the dimensions.
     """
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
     rules = {name: tree[name] for name, is_rule in _IS_RULE.items() if name in tree and is_rule(tree[name], keys)}
@@ -170,7 +170,10 @@ def space_from_dict(
 
 
 def _member(space: Space, point: Point) -> Point | None:
-    """Return a point of only the active dimensions, in their types; None if a value is missing or not allowed."""
+    """Return a point with only its active dimensions; convert each value to the type of its dimension.
+
+    Return None if a value is missing or not allowed.
+    """
     if not all(d.key in point and allows(d, point[d.key]) for d in space.dimensions if space.active(d, point)):
         return None
     return {d.key: canonical(d, point[d.key]) for d in space.dimensions if space.active(d, point)}
@@ -411,8 +414,8 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
         # A point is built in the order of the dimensions, so the values in a condition must be known by then.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
-                f"{where}: '{later[0]}' must come before '{dimension.key}'; write '{later[0]}' first; if an override "
-                f"cannot change the order, write a space file of your own"
+                f"{where}: '{later[0]}' must come before '{dimension.key}'; write '{later[0]}' first, in a "
+                f"space file of your own if overrides cannot change the order"
             )
 
 

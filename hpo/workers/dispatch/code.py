@@ -72,9 +72,9 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    The code of an objective in the working directory is its package or, without a package, its module. The code of a
-    pickled function is the modules that the function uses. All files that the code imports from the working directory
-    are included, and so is the package data that its packages declare.
+    If the objective is in the working directory, its code is its package or, without a package, its module. For a
+    pickled function, the code is the modules that the function uses. The code also includes all files that these
+    modules import from the working directory, and the package data that the packages declare.
 
     Args:
         objective: the objective.
@@ -173,7 +173,10 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_inside(path: Path, name: str, here: Path) -> bool:
-    """Return whether a file's real path is in the file's package, or in the working directory if it has no package."""
+    """Return whether a file is still in its package after links are resolved.
+
+    A file without a package must be in the working directory.
+    """
     root, top = path.parents[name.count("/")], name.partition("/")[0]
     return path.resolve().is_relative_to(root.resolve() / top if "/" in name else here.resolve())
 

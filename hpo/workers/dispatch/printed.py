@@ -39,7 +39,7 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Within the block, keep a copy of printed text. If the task redirects a stream, the next block does too."""
+        """Within the block, copy printed text. If the task redirects a stream, the next block redirects it again."""
         outside = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = self._streams
         try:

@@ -293,7 +293,7 @@ def _survives_file(frame: Any) -> bool:
 
 
 def _quiet(write: Callable[[], object]) -> None:
-    """Call `write` without its warnings about unusual column names, because `_refuse_lossy` refuses such names."""
+    """Call `write` and hide its warnings, such as those about column names; `_refuse_lossy` checks these names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write()

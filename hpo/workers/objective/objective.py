@@ -210,9 +210,9 @@ class Objective:
             may have `units`: the number of units done so far, which must rise by at least 1 per step. The dict that
             `run_fold` returns may have the total number in `units`. Without `describe_cost` every unit costs 1.
             If `check` refuses a configuration, `describe_cost` may raise ValueError: the trial fails anyway.
-        describe_length: `(config) -> number or None`: the length of the longest possible training of this
-            configuration, counted as in the training's reports, such as in epochs; None = unlimited. If the strategy
-            trains in amounts, the length must be at least the largest amount.
+        describe_length: `(config) -> number or None`: the greatest length of a training with this configuration,
+            in the measure of the training's reports, such as epochs; None = unlimited. If the strategy trains in
+            amounts, the length must be at least the largest amount.
         describe_scales: `(config, over) -> dict` with the fields of `ScalesDescription`: the default scales at which
             `hpo scale` compares the model. `over` is the dimension that grows, "width" or "depth".
         output_sizes: `(task) -> dict`: the output size of each layer after some steps of training, for
@@ -227,8 +227,8 @@ class Objective:
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs. `hpo extend` then continues from states.
         code_keys: keys of the configuration whose values are code, such as a command line (`CODE_KEYS` in the module).
-            The user sees these values before a study of another person runs. Only the toolkit's own objectives need
-            code keys: a study of another person with any other objective runs only after the user confirms it.
+            The user sees and confirms these values before a study of another person runs. Only the toolkit's own
+            objectives need code keys. With any other objective, the user must confirm the study in any case.
         code_files: `(config) -> list of str`: the files that the configuration names as code, such as a command's
             script. Paths are relative to the working directory. Only the toolkit's own objectives need this function.
         pickled: the pickled function; None = the function is imported from a module.

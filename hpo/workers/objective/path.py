@@ -20,7 +20,7 @@ Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
 
 MODULE = "objective.pkl"
-"""The file in a study's folder that has its pickled function. The function's path has this name as the module."""
+"""The file with a study's pickled function. In the function's path, this name replaces the name of a module."""
 GIVEN_DATA = "given_data"
 """The folder in a study's folder with all rows that were passed from Python."""
 
@@ -122,7 +122,7 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
             f"package has this name; give package.module:function"
         )
     raise ConfigError(
-        f"{what}: '{module}' is in a package that does not declare it as {'an' if what[0] in 'aeiou' else 'a'} {what}; "
+        f"{what}: the package of '{module}' must declare the module as {'an' if what[0] in 'aeiou' else 'a'} {what}; "
         f"run from the package's folder, or declare the module in the package's pyproject.toml: "
         f'[project.entry-points."{GROUPS[what]}"] {top} = "{module}"'
     )
@@ -180,8 +180,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    If `sys.path` has relative entries, also return the folders of all imported modules, except `folder`. After a change
-    of the working directory, relative entries name other folders.
+    If `sys.path` has relative entries, also return the folders of all imported modules, except `folder`: the working
+    directory may have changed since these imports.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]

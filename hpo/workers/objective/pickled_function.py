@@ -220,7 +220,7 @@ def _definitions_of(name: str, value: Any) -> Parts:
 
 
 def _counts(key: str, value: Any) -> bool:
-    """Return whether the user defined an attribute. Of special names (`__x__`), only functions and properties count."""
+    """Return whether the user defined an attribute. One named `__x__` must also be a callable or a property."""
     if isinstance(value, _PYTHON_DESCRIPTORS) or key == "_abc_impl":
         return False
     return not (key.startswith("__") and key.endswith("__")) or callable(value) or isinstance(value, _HOLDERS)
@@ -236,7 +236,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a function as a list, or the methods of a class; empty if the script or notebook does not define it."""
+    """Return a list with a function or a class's methods; empty for values from outside the script or notebook."""
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):

@@ -29,7 +29,7 @@ class TrainingStopped(GreenletExit):
 
 
 class StateIsAhead(BaseException):
-    """Raised if the saved state of an interrupted training may be further than its reports; the training starts again.
+    """Raised if an interrupted training may have saved a state after its last report; the training starts again.
 
     Like TrainingStopped, it is not a subclass of `Exception`.
     """
@@ -88,9 +88,9 @@ class RunningTrial:
     def trained(self) -> int:
         """Amount of training that is already done. `resume_dir` has the state at this amount.
 
-        If an interrupted attempt may have saved a later state, a function that reads this property starts again:
-        without a state, and with `trained` 0. A function that stores its epoch in the state need not read `trained`,
-        and continues from the later state.
+        An interrupted attempt may have saved a later state. If the function then reads this property, the training
+        starts again, without a state and with `trained` 0. To continue from the later state, store the epoch in the
+        state and do not read `trained`.
         """
         if self._was_interrupted:
             raise StateIsAhead
@@ -297,7 +297,10 @@ class SuggestingTrial(RunningTrial):
             return {**numbers, **returned}
         if reported_values.number(returned) is not None:
             return {**numbers, self._metric: returned}
-        self.warn(f"set_user_attr: not stored: {', '.join(numbers)}; instead return a dict of all metrics by name")
+        self.warn(
+            f"set_user_attr: cannot store {', '.join(numbers)}, because the function returned neither a finite number "
+            f"nor a dict; return a dict of all metrics by name"
+        )
         return returned
 
     def _within(self, name: str, low: float, high: float) -> Any:

@@ -99,7 +99,7 @@ class Isolation:
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Pause the timers of the user's code. Restart the program's own alarm; `before` was read `seconds` ago."""
+        """Pause the user's timers. Restart the program's alarm with the time left: `before` is `seconds` old."""
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -180,7 +180,7 @@ def _handlers() -> dict[int, Any]:
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set these signal handlers where they differ. None is a handler from outside Python, which cannot be set."""
+    """Set the handlers that differ from the current ones. Skip None, which stands for a handler from outside Python."""
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:
             signal.signal(number, handler)

@@ -150,14 +150,14 @@ def import_named(
         text = excerpt(text_of(error), secrets, LONGEST_REASON)
         hint = "in a shell, --debug shows where"
         if isinstance(error, SystemExit):
-            hint = "run the script's own program, such as parse_args(), only below `if __name__ == '__main__':`"
+            hint = "put code that runs only in a script, such as parse_args(), below `if __name__ == '__main__':`"
         raise ConfigError(f"{what}: {fault}: {text}; {hint}") from error
     refuse_another(module, origin, import_from, what)
     return module
 
 
 def _imported(what: str, name: str, origin: Origin, import_from: str | None) -> ModuleType:
-    """Import a module of the user from the working directory, or any other module from outside this directory."""
+    """Import a module. Search the working directory only if it is the module's origin."""
     top = name.partition(".")[0]
     if top in sys.modules:
         refuse_another(sys.modules[top], origin, import_from, what)

@@ -192,7 +192,7 @@ class CodeWatch:
             script = Path(self._folder, name)
             # A missing file is a change only if the training failed.
             if _digest_at(script, file_stamp(script)) != digest if script.is_file() else has_failed:
-                raise _changed(name, "; if trainings write this file, start a new study whose command does not use it")
+                raise _changed(name, "; if trainings write it, start a new study with a command that does not use it")
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
             name, digest = self._left[module]

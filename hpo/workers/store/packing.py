@@ -19,7 +19,7 @@ from hpo.files import Entry, entries
 from hpo.formatting import format_size
 
 PIECE_BYTES = 16 * 2**20
-"""The size of a piece: large, so that the overhead per piece is small, but a few pieces still fit in memory."""
+"""The size of a piece. The overhead per piece is small at this size, and a few pieces still fit in memory."""
 
 
 @dataclass(frozen=True)

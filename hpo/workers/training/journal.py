@@ -102,8 +102,8 @@ class Journal:
     def restart(self, place: float) -> None:
         """Delete the state and the journal's file, so that the training starts from the beginning.
 
-        Also drop this training's entries from memory: the entries after `place` (an epoch or step). The entries up to
-        `place` stay in memory, because earlier trainings reported them.
+        Entries up to `place` (an epoch or step) stay in memory, because earlier trainings reported them. Later entries
+        are dropped.
         """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]

@@ -57,9 +57,9 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
     If the data has a predefined test split, it is used. Otherwise the test split is a random sample of `test_fraction`
     of all examples. The sample contains no example of a predefined validation split.
 
-    The other examples are divided into `folds` for cross-validation. None = one fold for data with a predefined
-    validation split, and DEFAULT_FOLDS for other data. With one fold, a predefined validation split is used. If none is
-    predefined, the validation split is a random sample of `validation_fraction` of all examples.
+    The other examples are divided into `folds` folds. If `folds` is None, data with a predefined validation split has
+    one fold, and other data has DEFAULT_FOLDS. With one fold, a predefined validation split is used. Without a
+    predefined one, the validation split is a random sample of `validation_fraction` of all examples.
 
     Splits of ordered data are consecutive: in place of a random sample, the last examples are held out.
 
@@ -169,9 +169,9 @@ def _reason_against_strata(counts: Mapping[str, int], held_out: int) -> str:
     once = [label for label, count in counts.items() if count == 1]
     if once:
         return (
-            f"data: cannot be split by class, because labels occur only once ({len(once)} of {len(counts)}, such as "
-            f"{once[0][:_SHOWN]!r}); if these are texts, check data.label_column; otherwise give more examples, or set "
-            "split.stratify=false"
+            f"data: cannot be split by class, because some labels occur only once ({len(once)} of {len(counts)}, such "
+            f"as {once[0][:_SHOWN]!r}); if they are not classes but texts, check data.label_column; otherwise give "
+            "more examples, or set split.stratify=false"
         )
     size = min(held_out, sum(counts.values()) - held_out)
     return (
@@ -218,7 +218,7 @@ def _strata(examples: Examples, indices: Indices, settings: SplitSection) -> lis
 
 
 def _codes(values: Sequence[Any], indices: Indices) -> list[int]:
-    """Return labels or groups as numbers in their order, because sklearn refuses some types, such as fractions."""
+    """Replace each label or group by its rank, because sklearn refuses some types, such as fractions."""
     given = [values[i] for i in indices]
     with contextlib.suppress(TypeError, ValueError):
         if (array := np.asarray(given)).ndim == 1:

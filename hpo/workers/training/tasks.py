@@ -175,7 +175,7 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return two values: the configuration and the amount with which another study has trained a trial.
+        """Return the configuration and the amount of a trial's training in another study.
 
         `study.extends` names the other study. The amount is None if the other study fully trained the trial. Return
         None if the trial continues no training of the other study, or if both studies have the same configuration.
@@ -318,7 +318,10 @@ class TaskBuilder:
         return {**self.training.own_lines, "name": name or run_name(trial), "task": name}
 
     def _checkpoint_dir(self, trial: Trial, fold: int, repeat: int) -> str | None:
-        """Return the folder for the model of a trial's first repeat; None = none is stored, as with several folds."""
+        """Return the folder for a trained model; None = no model is stored.
+
+        Only the first repeat of a trial with one fold can store a model.
+        """
         if self.checkpoints_dir is None or self.layout.folds > 1 or fold == FINAL_FOLD or repeat > 0:
             return None
         return f"{self.checkpoints_dir}/{checkpoint_name(trial.number)}"
@@ -332,7 +335,7 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """If the search splits the configured data, clear `data.test`, or all data paths if workers get a copy."""
+        """Clear the paths of data that the search splits: all paths if workers get a copy, else only `data.test`."""
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES

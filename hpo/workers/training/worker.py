@@ -201,8 +201,8 @@ class Limits:
     """Decides from the reports of a training whether the training is stopped.
 
     From report number `limits_after` on, the training is stopped if its best score so far is worse than the limit at
-    the report's place. If the training continues others, the best score includes theirs. The last limit applies to
-    later places too.
+    the report's place. If the training continues earlier trainings, their scores count too. The last limit also applies
+    to later places.
     """
 
     def __init__(self, payload: Payload) -> None:

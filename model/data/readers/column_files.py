@@ -28,8 +28,8 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
     of CoNLL-U are left out. A first line of usual column names is a header.
 
     Raises:
-        DataError: the data is not valid, all words have the same tag, the word column numbers the words, or a column
-            file has no empty lines.
+        DataError: the data is not valid, all words have the same tag, the word column holds 1, 2, 3, ... instead of
+            words, or a column file lacks empty lines between sentences.
     """
     gathered = Gathered()
     if config.format == "hub":
@@ -98,7 +98,11 @@ def _remove_header(sentences: list[dict[str, Any]]) -> str | None:
 
 
 def _refuse_too_few(sentences: list[dict[str, Any]], part: str, path: str, config: TaggingConfig) -> None:
-    """Raise DataError if there is no sentence, or if the only sentence shows that empty lines are missing."""
+    """Raise DataError if there is no sentence, or if empty lines between sentences seem to be missing.
+
+    They seem to be missing if `part` is train or WHOLE and has only one sentence. In another split, the only sentence
+    must also have more than `data.max_length` words.
+    """
     if not sentences:
         raise DataError(f"{path}: holds no sentence; must hold at least one line with a word and a tag")
     size = len(sentences[0]["words"])
@@ -115,8 +119,8 @@ def _refuse_numbers(sentences: list[dict[str, Any]], path: str, config: TaggingC
         if numbers != [str(number) for number in range(1, len(numbers) + 1)]:
             return
     raise DataError(
-        f"{path}: data.word_column={config.word_column} is the column of the words' numbers (1, 2, 3, ...); must be "
-        "the column of the words; for CoNLL-U, set data.word_column=1 data.tag_column=3"
+        f"{path}: data.word_column={config.word_column} must be the column of the words, but holds their numbers "
+        "(1, 2, 3, ...); for CoNLL-U, set data.word_column=1 data.tag_column=3"
     )
 
 

@@ -12,7 +12,7 @@ def column_of_a_header(first: Sequence[str], below: Sequence[Sequence[str]], has
     `below` holds the other rows. A column shows a header if one of these conditions holds:
 
     - The column's first field is not a number, and all its other fields are numbers.
-    - The table has labels, and a value of the column occurs in at least two rows below, on average over its values.
+    - The table has labels, and on average each distinct value of the column occurs in at least two rows of `below`.
 
     Of several such columns, return the column with the fewest distinct values. Without other rows, there is no header.
     There is also no header if a field of the first row occurs again in its column.

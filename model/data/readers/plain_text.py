@@ -15,8 +15,8 @@ from model.errors import DataError
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
-    The last line of a file may have no line break. A training file gets one, because a training may join the texts of
-    both splits.
+    The last line of a file may have no line break. The training text gets one, because a training may join it with the
+    validation text.
 
     A text without predefined splits (`data.path`) is cut into a training, a validation and a test split, in this order.
     A split ends at the first line break after its share of the characters. With `data.test_fraction` 0, or without a

@@ -48,7 +48,7 @@ def _refuse_one_of_two(path: str, key: str) -> None:
     endings = [each.name.removeprefix(stem) for each in siblings if each.is_file()][:2]
     if len(endings) == 2:
         raise DataError(
-            f"{path}: the path and the endings of two aligned files must be in separate keys; write "
+            f"{path}: for two aligned files, their common path and their endings must be in separate keys; write "
             f"{key}={named.parent / stem} data.source_ending={endings[0]} data.target_ending={endings[1]}"
         )
 

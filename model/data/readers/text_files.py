@@ -243,8 +243,9 @@ def _delimited_rows(
 def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Iterator[tuple[int, list[str]]]:
     """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields.
 
-    Commas, semicolons or tabs separate the columns of a CSV file, because spreadsheet programs write each of them.
-    Choose the delimiter that gives the same number of columns in the most of the first rows; of several, the first.
+    Commas, semicolons or tabs may separate the columns of a CSV file, because spreadsheet programs write all three.
+    Compare the first rows: choose the delimiter with which the most rows have as many columns as the first row. On a
+    tie, prefer commas, then semicolons.
     """
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
@@ -321,7 +322,7 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
         if len(first) != len(columns.wanted):
             keys = " and ".join(f"data.{each}_column" for each in columns.wanted)
             raise DataError(
-                f"{path}:1: has no header and {len(first)} columns instead of {len(columns.wanted)}; for this file, "
+                f"{path}:1: has {len(first)} columns instead of {len(columns.wanted)}, and no header; "
                 f"set {keys} to column numbers"
             )
         return list(columns.wanted).index(role)
@@ -332,10 +333,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column of `role` if no column has a usual name of this role; None = the column is not known.
+    """Return the column of a role for which no column has a usual name; None = the column is not known.
 
-    The roles without such a column take the columns without a usual name, in order. If any column is configured, or if
-    the numbers of columns and roles differ, return None.
+    Columns with usual names go to their roles. The other columns go to the other roles, in order. If any column is
+    configured, or if the numbers of columns and roles differ, return None.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None

@@ -16,7 +16,7 @@ class Tokens(Protocol):
     def __len__(self) -> int: ...
 
     def normalize(self, text: str) -> str:
-        """Return the text in the form of a decoded text, for example in lower case; white space may differ."""
+        """Return the text in the form that `decode` returns, for example in lower case; white space may differ."""
 
     def encode(self, text: str) -> list[int]:
         """Return the token numbers of the text; the list may be empty."""

@@ -61,7 +61,7 @@ class ConvolutionalState:
 
 
 class Attention(nn.Module):
-    """The attention of a block: the query combines the block's output with the embedding of the last target token.
+    """The attention of a block; its query combines the block's output with the target embedding at the same position.
 
     h is the block's output, g the target embedding, z_j an encoder output and e_j a source embedding. The query is
     d = W h + b + g, and the weights are a_j = softmax(d z_j). The context is the sum of a_j (z_j + e_j), multiplied by

@@ -20,8 +20,8 @@ class RecurrentState:
 
     Attributes:
         hidden: the states of all layers, (layers, rows, width) each.
-        fed: (rows, width), the output for the last token, which the cells read in the next step. Without
-            `input_feeding`, nothing reads `fed`.
+        fed: (rows, width), the decoder's output at the previous token. With `input_feeding`, the cells read this
+            output in the next step; otherwise nothing reads `fed`.
         keys: the keys of the source; None = no attention.
         source: the source; None = no source.
         first: the value of `hidden` before the first token, with one row per source.

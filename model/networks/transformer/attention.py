@@ -195,7 +195,7 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
     Args:
         query: (batch, heads, time, key_width).
         key: (batch, key heads, keys, key_width); with fewer key heads, neighbouring query heads share a key head.
-        mask: as in `MultiHeadAttention.forward`; ignored if `causal`.
+        mask: as in `MultiHeadAttention.forward`; None if `causal`, because `forward` uses only one of the two.
         causal: whether a position attends only to itself and earlier positions; requires as many keys as queries.
 
     Returns:

@@ -19,7 +19,8 @@ NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """Two linear layers with a nonlinearity between them, applied to each position separately.
 
-    With `swiglu` there is a third layer, the gate: silu(x V) * (x W).
+    With `swiglu`, there is a third layer V, the gate. With W as the first layer, the last layer reads
+    silu(x V) * (x W).
 
     Source: Vaswani et al. 2017, section 3.3; Shazeer 2020, "GLU variants improve Transformer", equation 6.
     """

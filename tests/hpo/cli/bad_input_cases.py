@@ -105,7 +105,7 @@ VALUES = {
     "imports from none": (["study.imports=[]"], "study.imports: must be a study or a list of studies", "[]"),
     "no values for imports": (["study.imports_fill=3"], "study.imports_fill: must have values by key"),
     "values for no imports": (["study.imports_fill={training.lr: 0.1}"], "study.imports_fill", "study.imports;"),
-    "a winner of several metrics": ([SEVERAL, "study.winner=one_standard_error"], "study.winner: must be best"),
+    "a winner of several metrics": ([SEVERAL, "study.winner=one_standard_error"], "study.winner: must be 'best'"),
     "an empty command": (["study.on_trial=' '"], "study.on_trial: must be a command"),
     "mirror without a URL": (["study.mirror=x"], "study.mirror", "must be a URL", "'x'"),
     "mirror of a record elsewhere": (["study.mirror=file:///x", "study.storage=sqlite:///x"], "leave out study.mirror"),

@@ -72,7 +72,7 @@ def test_halved_trials_continue_from_their_states_with_the_same_result_if_those_
     assert not any(trial["continues"] for trial in other["study"]["extends"]["trials"])
     rows = run_toy(tmp_path / "full", extended(tmp_path / "old", halved, best=8))
     assert [float(row["score"]) for row in rows] == [float(row["toy.layers"]) for row in rows]
-    with pytest.raises(HpoError, match="are fully trained, and their training settings are unchanged"):
+    with pytest.raises(HpoError, match="are fully trained, and you changed no training setting"):
         extended(tmp_path / "old", halved, best=1)
     longer = extended(tmp_path / "old", halved, toy={"epochs": 4})
     rows = run_toy(tmp_path / "new", longer)
@@ -86,7 +86,7 @@ def test_changes_that_make_scores_incomparable_are_refused_in_one_line(tmp_path)
     run_toy(tmp_path / "old", tree())
     longer = {"toy": {"epochs": 9}}
     for changes, words in (
-        ({}, r"their training settings are unchanged; change a setting, such as training\.epochs=60"),
+        ({}, r"you changed no training setting; change one, such as training\.epochs=60"),
         ({"toy": {"layers": 9}}, r"toy\.layers: is searched, so every trial keeps its own value"),
         (longer | {"study": {"seed": 3}}, r"study\.seed: would make new scores incomparable"),
         (longer | {"study": {"trials": 50}}, r"study\.trials: has no effect"),

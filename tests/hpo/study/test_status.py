@@ -148,7 +148,7 @@ def test_it_is_shown_listed_and_followed(capsys, monkeypatch):
         shown, _ = printed(capsys, "show", "mine")
         assert (shown["state"], shown["phase"], shown["fault"]) == ("running", "starting", None)
         assert "is just starting" in refused(capsys, "show", "mine", "--trial", "0", is_silent=True)
-        assert f"still starting, in process {os.getpid()}" in refused(capsys, "stop", "mine", is_silent=True)
+        assert f"study: process {os.getpid()}" in refused(capsys, "stop", "mine", is_silent=True)
         (listed,) = printed(capsys, "list")[0]["studies"]
         assert (listed["study"], listed["state"], listed["process"]["process"]) == ("mine", "running", os.getpid())
         with open_reader("mine") as view:

@@ -1,4 +1,4 @@
-"""Predicts the best point at a scale, and a window around each of its values, from the trials so far."""
+"""Predicts, from the trials so far, the best point at a scale and a window around each value of this point."""
 
 import math
 from collections.abc import Sequence
@@ -106,7 +106,7 @@ def expect(
 def _slope(
     dimension: Dimension, space: Space, ranked: Sequence[Sequence[Trial]], doublings: Sequence[float], moves: float
 ) -> tuple[float, float]:
-    """Return the best value's move with each doubling of cost, and its standard error, as shares of the dimension."""
+    """Return how far the best value moves per doubling of cost, and the standard error, as shares of the dimension."""
     shift = fit_shift(dimension, space.dimensions, ranked, doublings)
     if shift is None:
         return 0.0, moves

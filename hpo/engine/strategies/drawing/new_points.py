@@ -97,8 +97,8 @@ class _Rungs(Reader):
     def furthest(self) -> Iterator[Trial]:
         """Yield one trial per point: the trial on the highest rung that the point has reached.
 
-        Trials on higher rungs come first; on the same rung, better trials come first. On a large rung, yield only the
-        best trials, but enough for `_PARENTS` points.
+        Trials on higher rungs come first; on the same rung, better trials come first. A rung with many trials
+        yields only its best ones, which add at least `_PARENTS` points.
         """
         keys = set[str]()
         for amount in sorted(self._complete, reverse=True):

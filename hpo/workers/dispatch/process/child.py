@@ -104,7 +104,7 @@ class Child:
         `died` has three fields. `signal` and `exit_code` are numbers or None. `memory` is a text if the memory guard
         killed the process, else None.
 
-        Every few seconds, and in the last message, `printed` has the task's output so far without secrets.
+        The last message, and one message every few seconds, has the task's output so far in `printed`, without secrets.
 
         Args:
             payload: the task.

@@ -97,8 +97,8 @@ class Rank(NamedTuple):
 class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
-    If another process dies, the first process is killed. It is also killed `SECONDS_ALONE` seconds after another
-    process has reported a failure. After SIGTERM, it gets `_SECONDS_TO_SAVE` seconds instead.
+    If another process dies, the group kills the first process at once. If another process reports a failure, the group
+    waits `SECONDS_ALONE` seconds before the kill. After `request_end`, both delays are `_SECONDS_TO_SAVE` seconds.
 
     Args:
         first: the process of rank 0.
@@ -178,7 +178,10 @@ class Group:
         return message
 
     def _end_others(self, patience: float) -> Mapping[int, Message]:
-        """Wait for the other processes; kill the rest after `patience` seconds. Return the others' last messages."""
+        """Wait for the other processes. After `patience` seconds, kill those that still run.
+
+        Return the last messages of the processes that were not killed, by rank.
+        """
 
         def have_ended() -> bool:
             return len(self._endings) == len(self._others)

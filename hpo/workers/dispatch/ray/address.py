@@ -16,7 +16,7 @@ _HINT = "give the address that `ray start` printed, or null to start Ray here"
 
 
 def is_connected_here() -> bool:
-    """Return whether this process is connected to Ray, as after `ray.init` or in a Ray task, without importing Ray."""
+    """Return, without importing Ray, whether this process is connected to Ray, as after `ray.init` or in a Ray task."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
@@ -77,8 +77,8 @@ def refuse_unclear_address(address: str) -> None:
     """Raise DispatchError if an address does not have the format `host:port`. The check makes no connection."""
     if _host_and_port(address) is None:
         raise DispatchError(
-            f"dispatch.address: must be host:port, so that hpo can check whether the cluster asks for a token, given "
-            f"{address!r}; {_HINT}, or set dispatch.allow_open_cluster=true to join without this check"
+            f"dispatch.address: must be host:port, given {address!r}; otherwise hpo cannot check whether the cluster "
+            f"asks for a token; {_HINT}, or set dispatch.allow_open_cluster=true to join without this check"
         )
 
 

@@ -47,10 +47,10 @@ class RayDispatcher:
     """A dispatcher whose slots are workers: single Ray actors, or groups of actors if a task has several processes.
 
     If the process of a task dies, the task runs again, at most `retries` times. After that, the task has failed.
-    The pool replaces a worker that is lost, or that makes no report for `timeout_seconds`. The task of such a silent
-    worker has failed. Before Ray takes a node away, the trainings on this node save their states. A worker that is not
-    on the driver's node receives files from the driver. It sends its states and models to the driver, or to
-    `study.artifacts`.
+    The pool replaces a worker that is lost. If a worker makes no report for `timeout_seconds`, the pool replaces the
+    worker, and the task has failed. Before Ray takes a node away, the trainings on this node save their states. A
+    worker that is not on the driver's node receives files from the driver. It sends its states and models to the
+    driver, or to `study.artifacts`.
     """
 
     runs_here = False
@@ -176,7 +176,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Read a run's next message. Return its report; empty if it has no report, such as a death before a retry."""
+        """Read a run's next message. Return one report, or an empty list, for example if the task will run again."""
         message = None
         try:
             message = self._ray.get(next(run.stream))

@@ -4,9 +4,9 @@
   and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if
   statistics are off. So we replace the function. If Ray lacks the name, the process starts, and a warning says so.
 - `Config`, `AuthenticationTokenLoader` and `ENABLE_RAY_CLUSTER` make Ray read its environment variables and
-  the token again. Otherwise Ray reads the variables at import, and the token once. A process needs these names to start
-  a second cluster, or a first cluster after the import of Ray. If Ray lacks a name, such a start is refused. Our
-  commands start Ray only once and do not need this.
+  the token again. Ray itself reads the variables only at import, and the token only once. A process needs these names
+  if it starts a second cluster, or if it imports Ray before it starts the first one. If Ray lacks a name, we refuse
+  such a start. Our commands start Ray only once and do not need this.
 - `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
   the name, trainings on these nodes get no SIGTERM to save their states. They later continue from older saved states.
 - `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray

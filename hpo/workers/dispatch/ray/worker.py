@@ -75,8 +75,8 @@ class RayWorker:
             others: the other workers of the group that this worker leads; empty if there is no group.
 
         Returns:
-            The `Host` on which this worker trains, and a list with the node of each worker of the group. A node has its
-            `id` and its versions (see `describe_node`). The driver's node is left out.
+            The `Host` on which this worker trains, and a list with one dict per worker of the group. A dict has the
+            `id` of the worker's node and the fields of `describe_node`. Workers on the driver's node are left out.
         """
         import ray
 

@@ -216,7 +216,7 @@ class WorkerGroup:
 
 
 def _start_hint() -> str:
-    """Return a hint at the likely cause if workers cannot start, such as a full disk."""
+    """Return advice for workers that cannot start: free disk space, or check the installation of hpo."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if free < _LEAST_BYTES:
