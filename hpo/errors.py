@@ -120,7 +120,7 @@ _OF_PEERS = {
     **dict.fromkeys(("timeout", "time_budget_s"), "study.minutes"),
     **{"study_name": "study.name", "mode": "study.direction", "learning_rate": "training.lr", "cv": "split.folds"},
     **dict.fromkeys(("bayes", "bayesian", "bo", "hyperopt"), "tpe"),
-    **{"genetic": "evolutionary", "cma_es": "cmaes", "sha": "asha", "uniform": "random"},
+    **{"genetic": "evolutionary", "cmaes": "cma_es", "sha": "asha", "uniform": "random"},
 }
 
 

@@ -93,12 +93,11 @@ def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described,
         *(f"--{it}" for it in EVERYWHERE),
         "--help",
     ]
-    takes_settings = any(each.name == "overrides" for each in command.parameters)
+    settings = _SETTINGS if any(each.name == "overrides" for each in command.parameters) else ()
     for word in words[: words.index("--") if "--" in words else None]:
         name = word.partition("=")[0]
         if name.startswith("--") and not any(each.startswith(name) for each in known):
-            hint = nearest(name, known) or (nearest(name.removeprefix("--"), _SETTINGS) if takes_settings else "")
-            parser.error(f"option {name} does not exist{hint}")
+            parser.error(f"option {name} does not exist{nearest(name.removeprefix('--'), [*known, *settings])}")
 
 
 def _joined(command: Described, words: Sequence[str]) -> list[str]:
