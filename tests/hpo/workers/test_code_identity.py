@@ -204,7 +204,8 @@ def pieces(objective="hpo.objectives.table:run_fold", strategies=None, revision=
 @pytest.mark.slow
 def test_the_search_its_strategies_and_an_objective_of_the_toolkit_count_by_revision():
     config = toy_config("ladder", searched_by("ladder", SPACES["mixed"]))
-    revisions = {"search": loop.REVISION, "strategy ladder": 1, "strategy evolutionary": 2}
+    strategies = {f"strategy {name}": STRATEGIES[name][1].REVISION for name in ("ladder", "evolutionary")}
+    revisions = {"search": loop.REVISION, **strategies}
     assert code_of(prepared(Path("ladder"), config)).revisions == revisions
     described = describe_code(resolve("model.objective:run_fold"), {"own": type("Own", (), {"__module__": "toys"})})
     assert described.revisions == {"search": loop.REVISION, "objective model.objective": model_objective.REVISION}
