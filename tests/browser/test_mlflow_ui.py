@@ -17,7 +17,7 @@ from tests.hpo.cli.commands import prints
 from tests.studies import toy_config
 from tests.tracked import new_store, run, tracked_study
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BINARY is None, reason="there is no Chromium")]
+pytestmark = [pytest.mark.nightly, pytest.mark.skipif(BINARY is None, reason="there is no Chromium")]
 pytestmark += [pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 # The assistant opens by itself over the page at the first visit.

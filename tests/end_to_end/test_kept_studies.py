@@ -99,6 +99,6 @@ def test_its_files_belong_together(folder):
     assert f"{report['winner']['score']:.4f}" in line
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_winner_of_the_quickest_comes_out_again(capsys):
     reproduced(capsys, str(STUDIES / "modular_addition"))

@@ -113,7 +113,7 @@ def assert_is_as_in_one_process():
     assert "from 1 to 2" in {path.read_text().strip() for path in Path("runs/halving/logs").iterdir()}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_halving_goes_on_from_states_on_whichever_node(nodes):
     where, _, _ = nodes
     ended(start("search", *HALVING, *where))

@@ -47,7 +47,7 @@ def test_the_toolkits_own_objective_is_trained_on_ray_whatever_the_working_direc
     assert ("0 failed" in out, "MLflow is incomplete" in out) == (True, False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_users_own_modules_come_first_for_his_own_trainer():
     for each in ("model.py", "conf", "tests", "data"):
         occupied(each, "SCORE = 1")

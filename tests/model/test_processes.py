@@ -54,7 +54,7 @@ def test_the_losses_and_metrics_are_those_of_one_process(fold):
             assert repeatable(point) == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_a_signal_ends_save_their_state_and_another_number_of_them_goes_on(fold, tmp_path):
     config = small("generated", **EXACT, **PUZZLE, training__epochs=12)
     alone, _ = run(fold(config, size=400))

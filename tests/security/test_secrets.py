@@ -94,7 +94,7 @@ def test_no_command_on_a_study_shows_or_stores_a_secret(capsys, monkeypatch, pla
     refuse_planted()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_neither_ray_nor_mlflow_keeps_a_secret(planted):
     code, out, err = process("search", *OWN, "dispatch=ray", "dispatch.workers=1", "track.uri=sqlite:///mlflow.db")
     assert code == 0, err

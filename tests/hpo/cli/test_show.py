@@ -329,7 +329,7 @@ def test_a_study_that_is_trained_elsewhere_is_followed_between_two_reports(monke
     assert [snapshot.status.state for snapshot in snapshots] == ["ended"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_running_search_is_followed_by_another_process():
     code = "import time\n\ndef run(task):\n    time.sleep(0.2)\n    yield {'epoch': 1, 'score': 0.5}\n    return 1.0\n"
     Path("sleeps.py").write_text(code)

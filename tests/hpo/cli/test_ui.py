@@ -184,7 +184,7 @@ def test_a_short_password_and_one_without_its_package_is_refused(capsys, monkeyp
     assert "--password: needs Flask-WTF, which is not installed" in refused(capsys, "ui", "--password")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_with_a_password_only_who_knows_it_comes_in(store, tmp_path):
     port = free_port()
     command = ("ui", "--password", "--no-browser", "--uri", store, "--port", str(port))
