@@ -92,7 +92,7 @@ def _as_json(value: Any) -> Any:
 
 
 def parse_json(text: str, place: str) -> Any:
-    """Return the value of a JSON text; raise DocumentError if the text is not valid JSON."""
+    """Return the value of a JSON text, where NaN and infinities are allowed; raise DocumentError for invalid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

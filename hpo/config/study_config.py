@@ -155,7 +155,7 @@ def refuse_unwritable(tree: Any, key: str = "") -> None:
             f"that the objective converts: {key}='\"{tree}\"'"
         )
     elif isinstance(tree, int) and abs(tree) >= TOO_LARGE:
-        raise ConfigError(f"{key}: must be less than or equal to 1e300; give a smaller number")
+        raise ConfigError(f"{key}: must have an absolute value below 1e300; give a number nearer to 0")
     elif isinstance(tree, str) and any("\ud800" <= sign <= "\udfff" for sign in tree):
         raise ConfigError(f"{key}: must be valid Unicode, given {tree[:_NUM_CHARACTERS]!a} with a lone surrogate")
 

@@ -107,7 +107,7 @@ def written_out(text: str) -> str:
 
     `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The values of
     `command.line` and `study.on_trial` get quotes. An objective with arguments, such as `module:train(config)`, also
-    gets quotes. Other overrides are returned unchanged.
+    gets quotes. Empty values, values that begin with a quote, and other overrides are returned unchanged.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
