@@ -93,7 +93,7 @@ def install(shell: str) -> str:
 def answers(shell: str, words: Sequence[str], commands: Mapping[str, str], find: Find) -> Iterator[str]:
     """Yield a line for each completion of the last word, in the format that the shell's completion script reads.
 
-    For bash, `words` has the whole command line, as one string.
+    For bash, `words` has one string: the command line up to the cursor.
     """
     if shell == "bash":
         line = words[0] if words else ""

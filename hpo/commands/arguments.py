@@ -16,7 +16,7 @@ class Word:
     """The form of a parameter on the command line, in addition to its Python type.
 
     Attributes:
-        metavar: the placeholder in `--help`; empty = the parameter's name.
+        metavar: the placeholder in `--help`; empty = the parameter's name in capitals.
         description: the help text, if the docstring of the command does not describe the parameter.
         read: converts one word, or raises ConfigError.
         collect: converts all words of a parameter that takes several words.

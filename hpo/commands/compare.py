@@ -90,7 +90,8 @@ class Comparison:
         """The table in comparison.csv.
 
         For strategies, one row per budget and pair, with the mean difference and its interval, the share of wins, the
-        corrected p-value and the verdict. For studies, one row per compared pair and fold, with the difference.
+        corrected p-value and the verdict. For studies, one row per compared pair and fold, with the difference; with
+        several metrics, one row per compared pair.
         """
         import pandas as pd
 
@@ -194,6 +195,8 @@ def compare(
             table, if the objective is a table of scores).
         name: the folder under runs/ (default: `compare-` and the study's name, or the names of the studies).
         publish: copy into studies/<name>/ the files that other users need.
+        progress: with --strategies: auto = progress bars, or a line per search without a terminal; json = a JSON line
+            per search, on standard error; none = only the result.
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is allowed.

@@ -26,8 +26,8 @@ class Synced(Fields):
         study: the study's name.
         reference: the study's name for commands: the name under runs/, or the folder.
         uri: the address of MLflow.
-        recorded: how many trials the record has.
-        there: how many trials MLflow has; `null` = unknown, because MLflow did not receive everything.
+        recorded: how many ended trials the record has.
+        there: how many ended trials MLflow has; `null` = unknown, because MLflow did not receive everything.
         missing: files of the report that MLflow does not have.
     """
 
@@ -45,7 +45,7 @@ class Synced(Fields):
 
     def __str__(self) -> str:
         if self.there is None:
-            return f"{self.recorded} trials could not be sent to {self.uri}"
+            return f"could not send all {self.recorded} trials and the report to {self.uri}"
         if not self.exit_code:
             return f"{self.recorded} trials are in {self.uri}"
         lines = [f"{self.uri} has {self.there} trials of this study, the record has {self.recorded}"]
@@ -242,7 +242,8 @@ def import_trials(
         metric: with --ray: the name of the result; with --csv: the column of the score (default: score).
             A study's trials.csv needs neither metric nor direction.
         direction: with --ray, --csv: maximize or minimize; optional for known names, such as val_loss.
-        keys: with --csv: the columns of hyperparameters (default: all other columns).
+        keys: with --csv: the columns of hyperparameters (default: the columns named params_... or config/...; if there
+            are none, all columns without another known meaning, such as number, state, seconds or fold_...).
         rename: new names of hyperparameters and metrics.
 
     Raises:

@@ -147,10 +147,10 @@ def cluster(
 
     Args:
         kind: slurm | kubernetes (a RayJob) | local (machines reached by ssh).
-        nodes: number of machines, or pods (default: 1).
+        nodes: slurm, kubernetes: number of machines, or pods (default: 1).
         cpus: CPUs per machine (default: as many as this machine has).
-        gpus: GPUs per machine (default: 0).
-        memory: memory per machine, such as 64G.
+        gpus: slurm, kubernetes: GPUs per machine (default: 0).
+        memory: slurm, kubernetes: memory per machine, such as 64G.
         time: slurm: time limit of the job, HH:MM:SS.
         partition: slurm: partition of the cluster.
         image: kubernetes: container image with hpo and your code.

@@ -193,7 +193,8 @@ def compose_search(
 
     With `config_file`, only apply the overrides to this complete configuration. Otherwise, complete the space as
     `hpo.search` does. An objective for Optuna, `f(trial)`, defines a missing space. If the space has no `first`, and
-    every dimension has a default, these defaults become the first point; the override `~space.first` prevents this.
+    the configuration has a value for every dimension without a condition, these values become the first point; the
+    override `~space.first` prevents this.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
