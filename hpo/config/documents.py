@@ -103,9 +103,9 @@ def parse_json(text: str, place: str) -> Any:
 
 
 def _text(path: Path, place: str) -> str:
-    if path.is_fifo() and path.parent != Path("/dev/fd"):
-        raise DocumentError(f"{place}: is a pipe, which may never end; give a file")
     try:
+        if path.is_fifo() and path.parent != Path("/dev/fd"):
+            raise DocumentError(f"{place}: is a pipe, which may never end; give a file")
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:

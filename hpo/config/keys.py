@@ -32,6 +32,7 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     """Return a copy of the tree with these values set by dotted key.
 
     A new value replaces the whole old value, even if the old value is a mapping. A new key creates nested mappings.
+    Raise ConfigError for a key inside a list.
     """
     copy: dict[str, Any] = copy_plain(tree)
     for key, value in changes.items():
@@ -41,6 +42,8 @@ def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             if not isinstance(node.get(name), Mapping | list):
                 node[name] = {}
             node = node[name]
+            if isinstance(node, list):
+                raise ConfigError(f"{key}: is inside a list; set the whole list")
         node[last] = copy_plain(value)
     return copy
 

@@ -16,16 +16,16 @@ NAMES = ("trial", "state", "score", "study", "folder")
 def _check_command(command: str) -> str:
     try:
         words = shlex.split(command)
-        names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+        fields = [field for word in words for field in string.Formatter().parse(word) if field[1] is not None]
     except ValueError as error:
         raise ValueError(f"must be a command that a shell can read ({error})") from error
     if not words:
         raise ValueError('must be a command, such as "notify {trial} {score}", or null')
-    for name in names:
-        if name not in NAMES:
-            hint = nearest(name, NAMES)
+    for _, name, form, conversion in fields:
+        given = f"{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+        if given not in NAMES:
             allowed = ", ".join(f"{{{each}}}" for each in NAMES)
-            raise ValueError(f"must use the placeholders {allowed} only, given {{{name}}}{hint}")
+            raise ValueError(f"must use the placeholders {allowed} only, given {{{given}}}{nearest(given, NAMES)}")
     return command
 
 

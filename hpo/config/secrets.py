@@ -29,9 +29,9 @@ Secrets = Mapping[str, str]
 _REFERENCE = re.compile(r"\$\{oc\.env:([A-Za-z_]\w*)\}")
 _DECODED = re.compile(r"\$\{oc\.decode:\$\{oc\.env:([A-Za-z_]\w*)\}\}")
 # Matches user:password@ in an address. The password may have any characters. A port is no password, even if an @
-# follows in the path or query.
+# follows in the path or query. Quotes (\x22, \x27) end an address.
 _PASSWORD = re.compile(
-    r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
+    r"(?<=://)(?!\[)((?:\$\{oc\.env:\w+\}|[^/\s:$\x22\x27]){0,200}:)(?!\d+[/?#])(\$\{oc\.env:\w+\}|(?:(?!://)\S){1,300})(?=@)"
 )
 # Matches name=value in the query of an address.
 _QUERY = re.compile(r"([?&]([\w.-]{1,100})=)([^&\s#]{1,2000})")
@@ -178,9 +178,10 @@ def hide_secrets(text: str, values: Secrets) -> str:
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}
     forms = {form: name for name, value in named.items() for form in _forms(value)}
-    # Replace the longest values first, because a value may contain another.
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, f"${{oc.env:{forms[form]}}}")
+    if forms:
+        # The longest values come first, because a value may contain another.
+        found = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+        text = found.sub(lambda match: f"${{oc.env:{forms[match[0]]}}}", text)
     return _in_addresses(text, lambda secret: secret if _REFERENCE.fullmatch(secret) else "***")
 
 

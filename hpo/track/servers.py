@@ -182,7 +182,8 @@ def application_server(application: Application, host: str, port: int) -> WSGISe
 
     The server accepts only requests that read, and only under its own host names.
     """
-    return make_server(host, port, guarded(application, allowed_hosts(host)), _Server, _Quiet)
+    server = _ServerOfIPv6 if ":" in host else _Server
+    return make_server(host, port, guarded(application, allowed_hosts(host)), server, _Quiet)
 
 
 def allowed_hosts(host: str) -> list[str]:
@@ -220,6 +221,10 @@ def guarded(application: Application, hosts: Sequence[str]) -> Application:
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+
+class _ServerOfIPv6(_Server):
+    address_family = socket.AF_INET6
 
 
 class _Quiet(WSGIRequestHandler):

@@ -118,7 +118,7 @@ def compose_config(
     """
     refuse_optimized_python()
     parsed = [parse_override(written_out(text)) for text in overrides]
-    if name == "train" and (unused := [o.key_or_group for o in parsed if o.key_or_group in _ONLY_IN_SEARCH]):
+    if name == "train" and (unused := [o.key_or_group for o in parsed if _is_only_in_search(o)]):
         raise ConfigError(f"{unused[0]}: has no effect in `hpo train`, which trains in this process; leave it out")
     of_user = [o for o in parsed if _is_of_user(o)]
     others = [o for o in parsed if o not in of_user]
@@ -143,6 +143,12 @@ def _is_of_user(override: Override) -> bool:
     """Return whether an override sets the whole space, or a key below `USERS_OWN`, where users choose the names."""
     is_space = override.key_or_group == "space" and isinstance(override.value(), Mapping)
     return not override.is_delete() and (is_space or override.key_or_group.startswith(USERS_OWN))
+
+
+def _is_only_in_search(override: Override) -> bool:
+    """Return whether an override has no effect in `hpo train`."""
+    key = override.key_or_group
+    return key in _ONLY_IN_SEARCH or (_is_of_user(override) and key.partition(".")[0] in (*_ONLY_IN_SEARCH, "space"))
 
 
 def _composed(
@@ -255,7 +261,7 @@ def _load(path: str, command: str, overrides: Sequence[Override]) -> dict[str, A
     """Return a file's configuration with the overrides applied, and `study.references` resolved again."""
     anew = _CHOSEN_ANEW if command == "search" else {}
     tree = read_yaml(Path(path), "config")
-    _refuse_unknown([o for o in overrides if not o.key_or_group.startswith(USERS_OWN)], command, tree)
+    _refuse_unknown([o for o in overrides if not _is_of_user(o)], command, tree)
     choices = [o for o in overrides if _is_choice(o, tree)]
     # Apply choices of groups first, as Hydra does.
     for override in choices:
@@ -297,8 +303,10 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 def _metric_name(given: Any) -> str:
     """Return a score's name: its column, or the common prefix of its columns; `score` if nothing is left.
 
-    Trailing digits and punctuation are removed.
+    A prefix and a pattern lose trailing digits and punctuation.
     """
-    is_single = isinstance(given, str) or not isinstance(given, Sequence | None)
-    names = [str(given)] if is_single else [str(name) for name in given or ()]
+    if isinstance(given, str) and not set(given) & set("*?["):
+        return given
+    columns = [given] if isinstance(given, str) else given if isinstance(given, Sequence) else ()
+    names = [str(name) for name in columns]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

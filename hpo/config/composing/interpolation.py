@@ -110,6 +110,15 @@ def move_reference(
     return _REFERENCE.sub(write, text)
 
 
+def without_root(text: str, root: str) -> str:
+    """Return the text with the section `root` left out of the absolute keys to which its references refer."""
+
+    def write(match: re.Match[str]) -> str:
+        return match[0].replace(match[1], match[1].removeprefix(f"{root}."))
+
+    return _REFERENCE.sub(write, text)
+
+
 def _with_names(text: str) -> str:
     """Replace the placeholders in a text by `${oc.env:NAME}`, and return the text."""
 

@@ -18,9 +18,15 @@ _NUM_CHARACTERS = 200
 # Matches a quoted key in a mapping; Hydra cannot read such keys.
 _QUOTED_KEY = re.compile(r"[{,]\s*(\"[^\"]*\"|'[^']*')\s*:")
 
+# Matches a value that is one quoted string.
+_QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
+
 # Mappings whose keys the user chooses. Their overrides are applied after composing, and new keys need no `+`.
 _OF_METRICS = ("study.metrics", "study.limits", "study.choose")
-USERS_OWN = ("space.", "strategy.start", "strategy.windows", "data.where", *_OF_METRICS)
+USERS_OWN = (
+    *("space.", "strategy.start", "strategy.windows", "data.where", "dispatch.environment", "study.imports_fill"),
+    *_OF_METRICS,
+)
 
 
 def parse_override(text: str) -> Override:
@@ -37,7 +43,8 @@ def parse_override(text: str) -> Override:
             "write key=value, group=name, +key=value or ~key, and quote values with blanks, braces or letters such as ö"
         )
         if quoted := _QUOTED_KEY.search(text):
-            hint = f"write keys without quotes: {quoted[1][1:-1]}, not {quoted[1]}"
+            bare = re.sub(r"([\s\[\](){}:=,\\])", r"\\\1", quoted[1][1:-1])
+            hint = f"write keys without quotes: {bare}, not {quoted[1]}"
         reason = f" ({one_line(error)})" if str(error.__cause__ or error) not in ("", "None") else ""
         raise ConfigError(f"command line: '{excerpt}' cannot be read{reason}; {hint}") from error
     if not override.key_or_group:
@@ -107,7 +114,7 @@ def written_out(text: str) -> str:
 
     `objective=command` becomes `data=command`, and `objective=outside` becomes `data=outside`. The values of
     `command.line` and `study.on_trial` get quotes. An objective with arguments, such as `module:train(config)`, also
-    gets quotes. Empty values, values that begin with a quote, and other overrides are returned unchanged.
+    gets quotes. Empty values, values that are one quoted string, and other overrides are returned unchanged.
     """
     key, _, value = text.partition("=")
     if text in ("objective=command", "objective=outside"):
@@ -116,9 +123,11 @@ def written_out(text: str) -> str:
         value = re.sub(r",\s*", ", ", value)
     elif key not in ("command.line", "study.on_trial"):
         return text
-    if value[:1] in ("", "'", '"'):
+    if not value or _QUOTED.fullmatch(value):
         return text
-    return f'{key}="{value.replace(chr(34), chr(92) + chr(34))}"'
+    # In Hydra's syntax, backslashes count only before a quote: there each one is doubled, and the quote gets another.
+    escaped = re.sub(r'(\\*)("|\Z)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), value)
+    return f'{key}="{escaped}"'
 
 
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
@@ -137,7 +146,7 @@ def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
     chosen = {"space": "space=none"} if name == "search" else {}
     chosen |= {group: f"~{group}" for group in ("data", "model", "training")}
     if "study" not in given:
-        chosen |= {"study.name": f"study.name={call[1]}", "study.metric": "study.metric=score"}
+        chosen |= {"study.name": f"study.name={call[1].strip('_') or 'function'}", "study.metric": "study.metric=score"}
     return [parse_override(text) for key, text in chosen.items() if key not in given]
 
 
@@ -145,10 +154,13 @@ def refuse_twice(overrides: Sequence[Override]) -> None:
     """Raise ConfigError if a mapping of metrics contains a name twice; Hydra silently uses the last value."""
     for override in overrides:
         if override.key_or_group in _OF_METRICS and isinstance(override.value(), Mapping):
-            text = text_of(override).partition("=")[2].strip()[1:-1]
-            names = re.findall(r"(?:^|,)\s*['\"]?([^,:{}'\"]+?)['\"]?\s*:", re.sub(r"\{[^{}]*\}", "", text))
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise ConfigError(f"{override.key_or_group}: must have each name once, given '{twice}' twice")
+            text = text_of(override).partition("=")[2]
+            # From the innermost mapping outwards.
+            while inner := re.search(r"\{[^{}]*\}", text):
+                names = re.findall(r"[{,]\s*['\"]?([^,:{}'\"]+?)['\"]?\s*:", inner[0])
+                if twice := next((name for name in names if names.count(name) > 1), None):
+                    raise ConfigError(f"{override.key_or_group}: must have each name once, given '{twice}' twice")
+                text = text.replace(inner[0], "")
 
 
 def text_of(override: Override) -> str:

@@ -101,6 +101,8 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
     Raises:
         ConfigError: some of the objective's own keys are below `objective_config`, and others at the top level.
     """
+    from hpo.config.composing.interpolation import without_root
+
     own = {name: branch for name, branch in tree.items() if name not in SEARCH_SECTIONS}
     texts = {key: text for key, text in texts.items() if key.partition(".")[0] in own}
     if OWN not in own or not isinstance(own[OWN], Mapping):
@@ -110,7 +112,7 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
             f"{beside[0]}: must be below {OWN}, like all keys of the objective's own tree; write it as "
             f"{OWN}.{beside[0]}"
         )
-    return {own_key(key): text.replace(f"${{{OWN}.", "${") for key, text in texts.items()}
+    return {own_key(key): without_root(text, OWN) for key, text in texts.items()}
 
 
 def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:

@@ -107,7 +107,7 @@ def test_a_tree_in_which_a_reference_was_overwritten_is_refused():
 
 
 def test_a_tree_below_objective_config_keeps_its_references():
-    split, lr = "+objective_config.split=0.5", "+objective_config.model.lr=${objective_config.split}"
+    split, lr = "+objective_config.split=0.5", "+objective_config.model.lr=${oc.select:objective_config.split,9}"
     words = ("objective=toy_score:score(config)", split, lr, "+objective_config.model.at='at ${..split}'")
     config = config_from_dict(compose_config("search", [*words, "space.split=[0.1,0.2]"]))
     assert refuse_bad_search(config).trial_config({"split": 0.1})["model"] == {"lr": 0.1, "at": "at 0.1"}
