@@ -58,7 +58,7 @@ def links_out(folder: Path) -> list[Entry]:
 def size_of(path: Path) -> int:
     """Return the size in bytes of a file or link, or of all files below a folder; do not follow links.
 
-    Files and folders that cannot be read, or that are removed at the same time, count 0.
+    A file or folder counts 0 if it cannot be read, or if another process removes it during the call.
     """
     try:
         status = path.lstat()

@@ -59,7 +59,7 @@ def format_short(value: Any) -> str:
 
 
 def cut_text(text: str, most: int = _LONGEST) -> str:
-    """Return a text, cut if it has more than `most` characters."""
+    """Return a text of at most `most` characters: a longer text is cut at the end, and then ends with `...`."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

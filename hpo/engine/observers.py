@@ -55,12 +55,11 @@ class Observer:
 
 
 class FirstFailures(Observer):
-    """Ends a search whose first `most` trials all fail with the same error.
+    """Ends a search if the first `most` trials that end in this run all fail with the same error.
 
-    A single training that does not report its metric also ends the search, unless an earlier training of the study
-    succeeded. If `most` is None, neither rule applies, and failures never end the search.
-
-    `is_scored` says whether a training of an earlier run has a score.
+    A single training that reports values, but not the study's metric, also ends the search. This second rule applies
+    only until a training of the study succeeds. If `is_scored` is true, a training succeeded in an earlier run, and the
+    second rule never applies. If `most` is None, failures never end the search.
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:
@@ -99,8 +98,9 @@ class FirstFailures(Observer):
         if self._lacks_metric is not None:
             raise StudyError(
                 f"search: stopped, because {self._lacks_metric}; all other trials would fail in the same way. To "
-                f"continue this study, report the metric in the objective, and {_GO_ON}. Otherwise, name only "
-                f"metrics, limits and measured numbers that the objective reports, and {_START_AGAIN}"
+                f"continue this study, report the missing value in the objective, and {_GO_ON}. To keep the objective "
+                f"as it is, let study.metric, study.limits and study.measured name only values that the objective "
+                f"reports, and {_START_AGAIN}"
             )
         if self._errors is not None and len(self._errors) >= self._most:
             first = "trial failed" if self._most == 1 else f"{len(self._errors)} trials all failed with the same error"
@@ -140,7 +140,7 @@ class HostRecorder(Observer):
         self._record, self._host = record, host
 
     def task_begun(self, task: Task) -> None:
-        """Record `host` as the host of the task, unless `host` is None."""
+        """Record this process's host as the host of the task if this process trains all tasks."""
         if self._host is not None:
             self._record.hosts[task.trial, task.index] = self._host
 
@@ -153,7 +153,7 @@ class HostRecorder(Observer):
 class CheckpointPruner(Observer):
     """Keeps the models of the `keep` best trials and deletes the others.
 
-    `finished` holds the trials that ended in earlier runs of the search; their models count, too.
+    `finished` holds the trials that ended in earlier runs of the search. They can be among the `keep` best trials, too.
     """
 
     def __init__(self, checkpoints_dir: Path, keep: int, finished: History, artifacts: UrlStore | None = None) -> None:
@@ -163,17 +163,18 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete this trial's model if the trial is not among the best.
+        """Delete this trial's model if the trial is not among the best trials, as many as the pruner keeps.
 
-        Otherwise delete the model of the trial that this trial displaces from the best, if there is one.
+        Otherwise, delete the model of the trial that is no longer among the best trials, if there is one.
         """
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Delete the models of all trials except the `keep` best trials and the trials in `needed`.
+        """Delete the models of all trials that are neither in `needed` nor among the best, as many as the pruner keeps.
 
-        After the search, pass all trials with a further training in one call. A fully trained trial ranks before all
-        partly trained trials. So in separate calls, it could displace a better trial whose full result comes later.
+        After the search, pass all trials that were trained further in one call. A call with only some of these trials
+        could delete the model of a better trial, because any fully trained trial ranks before all partly trained
+        trials.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

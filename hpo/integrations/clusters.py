@@ -31,7 +31,8 @@ class Job:
         time: the time limit of the job.
         partition: the partition of the job.
         image: the container image of the pods.
-        hosts: for a job of the kind `local`, the other machines; the script of the job reaches them over ssh.
+        hosts: for a job of the kind `local`, all machines except the one that runs the job's script; the script reaches
+            these machines over ssh.
         activate: the script that activates the virtual environment; None = there is no virtual environment.
     """
 

@@ -22,8 +22,10 @@ def default_strategy(
 
     Args:
         name: a strategy of conf/strategy or of an installed package, or `package.module:Class`.
-        space: such as `{"lr": hpo.log(1e-5, 1e-2), "width": (16, 64), "layers": [1, 2, 3]}`; nested names are joined
-            with dots. With `hpo.choices(relu=nn.ReLU)`, the value in a point is the name `relu`.
+        space: the values of each hyperparameter. A tuple is a range from low to high. A list of numbers has ordered
+            values, and any other list has unordered choices. Nested names are joined with dots. With
+            `hpo.choices(relu=nn.ReLU)`, the value in a point is the name `relu`. An example of a space is
+            `{"lr": hpo.log(1e-5, 1e-2), "width": (16, 64), "layers": [1, 2, 3]}`.
         seed: the random seed from which all points are drawn.
         settings: values that replace the defaults in conf/strategy/<name>.yaml.
 
@@ -51,9 +53,9 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
         if isinstance(proposed, Proposal):
             if proposed.amount is not None or proposed.continues is not None:
                 raise ConfigError(
-                    f"strategy: '{strategy.announcement}' trains by amounts, which works only in `hpo search`; use "
-                    f"another strategy; to stop trainings early, use a scheduler or pruner of the library that runs "
-                    f"the trials"
+                    f"strategy: '{strategy.announcement}' trains some points only partly, which works only in "
+                    f"`hpo search`; use another strategy; to stop trainings early, use a scheduler or pruner of the "
+                    f"library that runs the trials"
                 )
             proposed = proposed.point
         points.append(proposed)

@@ -38,9 +38,10 @@ def new_trainer(trial: RunningTrial, **values: Any) -> Trainer:
 def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data: Any) -> dict[str, float]:
     """Fit the model, report each epoch, and return the metrics of the last epoch.
 
-    If a ModelCheckpoint monitors a metric, return the metrics of its best epoch; the first such ModelCheckpoint counts.
-    A ModelCheckpoint without a `dirpath` saves next to the trial's state, so that another machine can continue the
-    training. If the study stores no states, this ModelCheckpoint saves to a folder that is deleted at the end.
+    If a ModelCheckpoint monitors a metric, return the metrics of its best epoch. If several do, the first one counts. A
+    ModelCheckpoint without a `dirpath` saves next to the trial's state, so that another machine can continue the
+    training. If the study stores no states, a ModelCheckpoint without a `dirpath` saves to a folder that `train`
+    deletes before it returns.
 
     If the study stores states, the state of each epoch is saved before the epoch is reported, and a training continues
     from the last state. If the study stores models, the model is saved as `model.ckpt`. A training without a validation
@@ -48,7 +49,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
     training has the same result as an uninterrupted training.
 
     Args:
-        trainer: the trainer; a callback is added to it.
+        trainer: the trainer, to which `train` adds a callback.
         model: the model to train.
         trial: the trial, as the objective gets it.
         data: arguments of `Trainer.fit`: `train_dataloaders` and `val_dataloaders`, or `datamodule`.
@@ -115,8 +116,8 @@ def _save_model(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) ->
 class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lightning's types
     """Reports epochs to the search, and ends the training at the amount of the trial.
 
-    As a subclass of Checkpoint, it can run after the other Checkpoints at the end of each epoch. Therefore, it also
-    saves their latest state.
+    The training state that this callback saves must contain the latest states of the user's ModelCheckpoints. So this
+    callback must run after them at the end of each epoch. As a subclass of Checkpoint, it can.
 
     Attributes:
         curve: the metrics of each epoch so far.
@@ -145,9 +146,10 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return last
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Give each ModelCheckpoint without a `dirpath` a folder, and move this callback to the end.
+        """Give each ModelCheckpoint without a `dirpath` a folder, and make this callback the trainer's last callback.
 
-        `train` inserts this callback at the start, so this method runs before the ModelCheckpoints are set up.
+        `train` inserts this callback at the start of the trainer's list, so this method runs before the
+        ModelCheckpoints are set up.
         """
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
@@ -155,7 +157,7 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         trainer.callbacks = [*(callback for callback in trainer.callbacks if callback is not self), self]
 
     def on_load_checkpoint(self, trainer: Trainer, _: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Update the paths in the state of the user's ModelCheckpoints, because the folder may have moved."""
+        """Update the paths in the states of the user's ModelCheckpoints, because their `dirpath` may have changed."""
         for saver in trainer.checkpoint_callbacks:
             state = checkpoint["callbacks"].get(saver.state_key, {})
             before, now = state.get("dirpath"), getattr(saver, "dirpath", None)

@@ -50,15 +50,16 @@ class StrategySampler(BaseSampler):
     Proposals are stored as user attributes of the Optuna study. After a study is loaded again, even in another process,
     the search continues with the same points. The order in which the objective suggests its parameters does not matter.
 
-    The objective must suggest every hyperparameter with the range of the space; any other range is an error. A list of
-    values needs `suggest_categorical`, or a finite range with the same values. If the study has several objectives, the
-    strategy optimizes all of them, and uses the first one wherever it needs a single score. Constraints are ignored.
-    Failed and pruned trials count as the worst, because the score of a pruned trial is not comparable.
+    The objective must suggest every hyperparameter with the range of the space; any other range is an error. For a
+    hyperparameter with a list of values, the objective calls `suggest_categorical` with these values, or suggests a
+    finite range that has the same values. If the study has several objectives, the strategy optimizes all of them, and
+    uses the first one wherever it needs a single score. Constraints are ignored. Failed and pruned trials count as the
+    worst, because the score of a pruned trial is not comparable.
 
     The strategy also learns from other trials with points in the space: enqueued trials, added trials, and trials of
-    another sampler. The strategy may already have proposed a point for the number of such a trial. Then the proposed
-    point is not tried. When the strategy is finished, `optimize` stops. A trial that is started afterwards gets a
-    uniformly drawn point, if possible an untried point.
+    another sampler. If the strategy has already proposed a point for the number of such a trial, this point is not
+    tried. When the strategy is finished, `optimize` stops. A trial that is started afterwards gets a uniformly drawn
+    point, if possible an untried point.
 
     Several processes share the proposals through one storage. If two processes start trials at the same moment, they
     may know different finished trials, and a point may occur twice.
@@ -72,7 +73,7 @@ class StrategySampler(BaseSampler):
         self._known: defaultdict[str, Known] = defaultdict(Known)
 
     def infer_relative_search_space(self, _study: Study, _trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return an empty space, so that every parameter is sampled independently, and its range is checked."""
+        """Return an empty space, so that Optuna calls `sample_independent` for each parameter."""
         return {}
 
     def sample_relative(

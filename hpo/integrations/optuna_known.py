@@ -21,8 +21,9 @@ _ROUND = "hpo:round:"
 class Round:
     """Points that are stored together, for consecutive trials from number `first` on.
 
-    The strategy has proposed these points together. If the strategy has no point for a trial, the round has only a
-    substitute for this trial. A substitute keeps the previous round's `number`. The strategy does not wait for it.
+    The strategy has proposed these points together, in the round `number`. If the strategy has no point for a trial
+    yet, the trial gets a substitute. A substitute is stored alone, with the `number` of the previous round. The
+    strategy does not wait for the trial of a substitute.
     """
 
     number: int
@@ -54,7 +55,7 @@ class Known:
         self._last: Round | None = None
 
     def round_of(self, study: Study, number: int) -> Round | None:
-        """Return the stored round of proposals with this trial's point; None = no point is proposed yet."""
+        """Return the stored round that has the point of trial `number`; None = the trial has no stored point yet."""
         # Another process may have stored proposals, so read them, unless this is the number after all known proposals.
         if number not in self._round_of and number != self.end:
             for key, stored in study.user_attrs.items():
@@ -90,7 +91,7 @@ class Known:
         return 0 if self._last is None else self._last.first + len(self._last.points)
 
     def trial_of(self, number: int) -> Trial | None:
-        """Return the trial of this number with its proposed point; None = no point is proposed yet."""
+        """Return the trial `number` with its stored point; None = the trial has no stored point yet."""
         own = self._round_of.get(number)
         return None if own is None else Trial(number, own.number, own.points[number - own.first])
 
@@ -105,7 +106,11 @@ class Known:
         )
 
     def _trial(self, frozen: FrozenTrial, space: Space) -> Trial | None:
-        """Return a trial with the suggested or the proposed values; None = neither is a point of the space."""
+        """Return a trial with the first of three points that is in the space; None = none of them is.
+
+        The points are: the values that the objective suggested; these values, completed with the values that the
+        strategy proposed; the proposed values.
+        """
         opened = self.trial_of(frozen.number)
         proposed = {} if opened is None else opened.point
         suggested = point_of(frozen, space.dimensions)

@@ -13,9 +13,10 @@ class Key(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A report on the clock: at `time`, a task has reached `units`; the task ends there if `is_end`.
+    """A task's report or end: at `time` on the clock, the task `key` has trained `units` units in total.
 
-    Events are sorted by `time`, then `key`, then `units`, then `is_end`.
+    `is_end` says whether the task ends at this event. Events are sorted by `time`, then `key`, then `units`, then
+    `is_end`.
     """
 
     time: float
@@ -60,14 +61,15 @@ class _Running:
 
 
 class Clock:
-    """Puts events in an order that does not depend on their order of arrival; `now` is the time in units of cost.
+    """Puts events in an order that does not depend on their order of arrival; `now` is the time on the clock.
 
-    The duration of a task is the number of its units times the cost of one unit. A task has an event at each report and
-    at its end; the end may be the same event as the last report. The first event of a task comes after at least one
-    unit, and the events of a task are at least one unit apart. So after a report at u units, the task's next event is
-    at u + 1 units or later. This lower bound makes it certain which event of all tasks comes first. If the events of
-    two tasks have equal times, the event of the task with the lower key comes first. Times depend only on costs and
-    units, so times are the same for any number and speed of workers.
+    The clock measures time as cost. A task consists of units of training that all cost the same. The duration of a task
+    on the clock is its number of units times the cost of one unit. A task has an event at each report and at its end;
+    the end may be the same event as the last report. The first event of a task comes after at least one unit, and the
+    events of a task are at least one unit apart. So after a report at u units, the task's next event is at u + 1 units
+    or later. With this lower bound, the clock often knows which event comes next before all tasks have reported. If the
+    events of two tasks have equal times, the event of the task with the lower key comes first. Times depend only on
+    costs and units, so times are the same for any number and speed of workers.
 
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design
@@ -80,7 +82,7 @@ class Clock:
 
     @property
     def num_running(self) -> int:
-        """The number of tasks that have begun on the clock and not ended there."""
+        """The number of tasks that have begun, but whose end the clock has not reached yet."""
         return len(self._running)
 
     def begin(self, key: Key, unit: float) -> None:
@@ -104,14 +106,18 @@ class Clock:
             task.total = max(units, task.latest)
 
     def latest(self, key: Key) -> float:
-        """Return the units of a task's latest report; 0 if the task has no report or is not running."""
+        """Return how many units a task had trained at its latest report.
+
+        Return 0 if the task has no report or is not running.
+        """
         task = self._running.get(key)
         return 0.0 if task is None else task.latest
 
     def advance(self) -> Event | None:
         """Move to the next event and return it.
 
-        Return None if no task is running, or if an event that has not arrived yet may come first.
+        Return None if no task is running. Also return None while it is not certain which event is next, or whether the
+        next event ends its task, because a task has not reported far enough.
         """
         task = min(self._running.values(), key=lambda running: (running.next_time, running.key), default=None)
         if task is None or not task.is_known:

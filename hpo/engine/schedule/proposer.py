@@ -20,10 +20,10 @@ class Proposer:
     A round is the list of points that the strategy proposes in one call.
 
     When a trial is opened, the record stores which trials became known to the strategy since the previous trial was
-    opened (`Trial.learned`). If the order in which trials end has no influence, the record does not store this. A
-    continued search first opens the recorded trials again. At each opening, the same trials are known as before. Then
-    the search asks the strategy again for the last recorded round. The first points of the answer must be the recorded
-    points; the search then opens the remaining points.
+    opened (`Trial.learned`). If results have no influence on the search, the record does not store these trials. A
+    continued search first opens the recorded trials again. When it opens a trial again, the strategy knows the same
+    trials as at the first opening. Then the search asks the strategy again for the last recorded round. The strategy's
+    first points must be the recorded points; the search then opens the remaining points.
 
     Attributes:
         known: the trials that the strategy knows, with the imported trials first.
@@ -122,7 +122,10 @@ class Proposer:
         return trial
 
     def _propose_next(self, number: int) -> bool:
-        """Ask the strategy for points, unless it must wait for results; return whether there are new points."""
+        """Ask the strategy for points, and return whether there are new points.
+
+        If the search must first wait for results, or must end, return False without asking.
+        """
         if self._strategy.learns == "by_round" and len(self._ended) < len(self._pending):
             return False
         if not self._learn(number) or len(self.known) == self._waits_with:
@@ -162,16 +165,17 @@ class Proposer:
     ) -> Sequence[Proposal]:
         """Return the strategy's proposals for a round, together with the points added by users.
 
-        The place of an added point is directly after the trials that had been opened when the user added the point. So
-        a continued search gets the same round again. An added point waits for a later round in three cases:
+        An added point comes directly after the trials that had been opened when the user added the point. The record
+        stores the number of these trials, so a continued search gets the same round again. In three cases, an added
+        point is not in this round, but waits for a later round:
 
-        - This round ends before the point's place.
-        - This round continues earlier trials, and the point is no retry.
-        - The strategy waits for pending trials (`waits`).
+        - All trials of this round had been opened when the user added the point.
+        - A trial of this round continues an earlier trial, and the point is not a retry.
+        - The strategy proposes no points, because it waits for pending trials (`waits`).
         """
         if waits and not proposals:
             return proposals
-        # In a strategy that trains by amounts, added points start on the first rung, as the strategy's own points do.
+        # In a strategy with rungs, added points start on the first rung, as the strategy's own points do.
         takes_new = all(proposal.continues is None for proposal in proposals)
         amount = proposals[0].amount if proposals else None
         left, whole = deque(proposals), list[Proposal]()
@@ -205,7 +209,7 @@ class Proposer:
         return tuple(self._pending.values())
 
     def _learn(self, number: int) -> bool:
-        """Make ended trials known before trial `number` opens; return False if the search must wait or end."""
+        """Add ended trials to `known` before trial `number` is opened; return False if the search must wait or end."""
         numbers = list(self._ended if number >= len(self._script) else self._script[number])
         if any(learned not in self._ended for learned in numbers):
             return False

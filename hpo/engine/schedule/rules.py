@@ -23,29 +23,32 @@ def is_counted(proposed: Proposal | Trial, counts: Counts) -> bool:
 class Rules:
     """The rules of a search: everything that determines its trials, except the budget.
 
+    A trial is *known* from the moment at which the strategy gets its result.
+
     Attributes:
         strategy: proposes the points.
         tasks_of: returns the tasks of a trial, one per fold and repeat.
         cost_of: returns the cost of one unit of a trial's training, above 0.
-        lanes: the number of trainings that run at once on the clock. It has no effect if the search does not wait for
-            the clock; see `waits`.
-        order: `clock` = the strategy gets a result when the clock reaches it; `free` = as soon as it arrives.
-        race: stops trials that are behind after their first folds; None = no race.
+        lanes: the number of trainings that run at once on the clock. The number has no effect if the search does not
+            wait for the clock; see `waits`.
+        order: `clock` = the strategy gets a trial's result when the clock reaches the trial's end; `free` = the
+            strategy gets the result as soon as it arrives.
+        race: stops trials that are clearly worse than the best trials on their first folds; None = no race.
         imported: finished trials of other studies; the strategy learns from them, and they use no budget.
-        script: for the replay of a search in free order. Element n holds the numbers of the trials that became known
-            just before trial n was opened.
-        stop_without_gain: end the search when this many known trials in a row are not better than the best before them;
-            None = never.
+        script: for the replay of a search with the order `free`: which trials became known at which time. Element n
+            holds the numbers of the trials that became known just before trial n was opened.
+        stop_without_gain: end the search when this many known trials in a row are not better than the best trial before
+            them; None = never.
         stop_rule: the median rule, which stops trainings early; None = no rule.
         target: no trial is opened after a known trial has reached the target; None = no target.
         space: the space in which every proposed point must be. None = do not check, because the toolkit's own
             strategies never leave the space.
-        counts: what the budget counts: trials, or only configurations (trials that continue no earlier trial). Retries
-            never count.
+        counts: what the budget counts: `trials` = all trials; `configurations` = only trials that do not continue an
+            earlier trial. Retries never count.
         is_watched: whether callbacks are called when a trial ends. If so, the order in which trials end can influence
             the search.
-        is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. Then all results before an
-            `ask` count as known.
+        is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. Then every trial whose
+            result was told before an `ask` is known at this `ask`.
     """
 
     strategy: Strategy

@@ -1,4 +1,4 @@
-"""The scheduler of a search: it opens trials and begins their tasks in the order of the clock, or in free order."""
+"""The scheduler of a search: it opens trials and begins their tasks, by the clock or as results arrive."""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,16 +21,16 @@ from hpo.workers.training.tasks import Task
 class Scheduler:
     """Opens trials, begins their tasks, and handles their reports, in the order of the clock.
 
-    When a lane is free, the next task of an open trial begins in it, in the order (trial, task). If no open trial has a
-    task left, the proposer opens a new trial, based on the events on the clock so far. The trials in the record are
-    scheduled again first, so a continued search gives the same trials as a search without interruption. If the search
-    does not wait for the clock (`Rules.waits`), events come in the order of arrival, and `slots` replaces the number of
-    lanes.
+    When a lane is free, the next task begins in it: the first task that has not begun of the open trial with the lowest
+    number. If no open trial has such a task, the proposer opens a new trial, based on the events on the clock so far.
+    The trials in the record are scheduled again first, so a continued search gives the same trials as a search without
+    interruption. If the search does not wait for the clock (see `Rules.waits`), events are handled in the order in
+    which the reports of workers arrive, and at most `slots` tasks run at once.
 
     Args:
         rules: what determines the search.
         record: the events so far; the scheduler writes each new event to it.
-        num_trials: the budget, in the unit of `Rules.counts`.
+        num_trials: the budget, as a number of trials or of configurations; see `Rules.counts`.
         slots: the number of tasks that workers can run at once.
         observers: the observers to notify of each event after it is written to the record.
         when_ended: is called with each trial that ends on the clock, in the order of the ends. This includes recorded
@@ -39,7 +39,7 @@ class Scheduler:
     Attributes:
         is_out_of_time: whether no further trial may be opened; set by the caller.
         events: the events on the clock so far.
-        begun: the time on the clock at which each task began, in units of cost.
+        begun: the time on the clock at which each task began; the clock measures time as cost.
     """
 
     def __init__(
@@ -78,9 +78,10 @@ class Scheduler:
         self.is_out_of_time = False
 
     def advance(self) -> Iterator[Key]:
-        """Advance the clock as far as events are certain, and yield the keys of the tasks that begin, in order.
+        """Advance the clock, and yield the keys of the tasks that begin, in the order in which they begin.
 
-        Recorded tasks that already have an outcome are not yielded.
+        Stop when the clock does not know its next event yet (see `Clock.advance`). Do not yield recorded tasks that
+        already have an outcome.
         """
         while True:
             while self._clock.num_running < self._lanes and (key := self._next_key()) is not None:
@@ -100,10 +101,7 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended the search; `space` if no other cause applies.
-
-        With `space`, the strategy proposes no more points, or the search has not ended yet.
-        """
+        """What ended the search; `space` = the strategy proposes no more points, or the search has not ended yet."""
         if self._proposer.is_spent:
             return "trials"
         if self._proposer.has_reached:
@@ -239,7 +237,10 @@ class Scheduler:
             self._missing[number] -= self._num_later
 
     def _judge(self, race: Race, number: int) -> None:
-        """Stop a trial that is behind in the race, else queue its remaining tasks. A recorded decision is repeated."""
+        """Stop a trial if `Race.must_stop` says so; otherwise, queue the trial's remaining tasks.
+
+        If the record already has a decision for the trial, repeat this decision.
+        """
         trial, rivals = self._trials[number], self._unjudged.pop(number)
         if trial.state == "running" and race.must_stop(trial, rivals):
             trial = self._stop(number)
@@ -258,7 +259,7 @@ class Scheduler:
 
 
 def clock_times(rules: Rules, record: Record) -> Mapping[Key, tuple[float, float]]:
-    """Return two times for each ended task: the start and the end of the task on the study's clock, in units of cost.
+    """Return the start time and the end time of each ended task on the study's clock; the clock measures time as cost.
 
     The result is empty if the search does not wait for the clock.
     """

@@ -1,4 +1,4 @@
-"""Rules that stop trials early (the race and the median rule), and the target, which ends a search."""
+"""Rules that stop trials early (`Race` and `StopRule`), and the score at which a search ends (`Target`)."""
 
 import bisect
 import math
@@ -41,31 +41,35 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials to compare with, each as its losses on its first `Race.tasks` tasks: the key has the mean loss in each
-metric, and the value has all losses, one tuple per metric."""
+"""The trials with which a race compares a new trial. Only each trial's first tasks count, `Race.tasks` in number. The
+key of a trial has the mean loss in each metric over these tasks. The value has the losses on these tasks, one tuple per
+metric."""
 # The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
 
 class Race:
-    """A race: a trial that is clearly behind on its first `tasks` tasks (2 or more) is not trained on the other folds.
+    """A race: stops a trial that is clearly worse than the best trials on its first `tasks` tasks (2 or more).
 
-    With one metric, a trial has one rival: the trial with the lowest mean loss on these first tasks. The rival is
-    chosen from the complete trials that were known when the trial was opened and that have the same amount of training.
-    So the choice depends neither on the workers nor on the budget. A trial is behind if its loss is worse on each
-    of these tasks, and if its mean loss is worse in a one-sided t-test (significance `level`). The test is paired by
-    task, because some folds are harder than others.
+    A stopped trial is not trained on the other folds. With one metric, a trial has one rival: the trial with the lowest
+    mean loss on these first tasks. The rival is chosen from the complete trials that were known when the trial was
+    opened and that have the same amount of training. So the choice depends neither on the workers nor on the budget. A
+    trial is stopped if its loss is worse than the rival's on each of these tasks, and if a one-sided t-test confirms
+    that its mean loss is worse (significance `level`). The test is paired by task, because some folds are harder than
+    others.
 
     With several metrics, the rivals are the trials on the Pareto front of the mean losses on these tasks. The test
-    compares a trial with a rival in each metric in which their losses differ on at least one task. The trial is behind
-    the rival if the test finds it worse in all these metrics. So the race never stops a trial that may be better in one
-    metric. Because the tests of all these metrics must agree, the significance level holds for each rival (Berger 1982,
-    "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected for the number of rivals.
+    compares a trial with a rival in each metric in which their losses differ on at least one task. The trial is stopped
+    if, in all these metrics, the test finds it worse than the same rival. So the race never stops a trial that may be
+    better in one metric. Because the tests of all these metrics must agree, the significance level holds for each rival
+    (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected for the
+    number of rivals.
 
-    Only a trial that keeps the limits can be a rival. The same test compares a trial with each limit: the bound takes
-    the place of the rival's losses. A trial that is worse than a bound in this test is also behind. A difference that
-    is the same on all folds, such as the difference in the number of parameters, needs no test. While there is no
-    rival, the race stops only trials with a failed task.
+    Only a trial that keeps the limits can be a rival. If there is a rival, the same test also compares the trial with
+    each limit: the bound takes the place of the rival's losses. A trial that is worse than a bound in this test is
+    stopped, too. If a trial is worse by the same difference on all tasks, such as a difference in the number of
+    parameters, it counts as worse without a test. While there is no rival, the race ignores the limits, and stops only
+    trials with a failed task or a missing metric.
 
     Source: F-Race, Birattari et al. 2002, "A Racing Algorithm for Configuring Metaheuristics"; with the t-test in place
     of Friedman's, as in irace (Lopez-Ibanez et al. 2016, section 3.2). Unlike both, this race decides only once per
@@ -81,7 +85,7 @@ class Race:
         """Add a trial to the rivals, and return the rivals that are then on the Pareto front.
 
         Return `rivals` unchanged if the trial is incomplete, exceeds a limit, or is not on the front. Also return
-        `rivals` unchanged if any of the trial's first `tasks` tasks lacks a metric.
+        `rivals` unchanged if the trial lacks a metric on any of the tasks that the race compares.
         """
         own = self._first_losses(trial) if trial.keeps_limits else ()
         if not own:
@@ -91,9 +95,10 @@ class Race:
         return rivals if front is None else {each: rivals.get(each, own) for each in front}
 
     def must_stop(self, trial: Trial, rivals: Rivals) -> bool:
-        """Return whether to stop a trial because it is behind a rival, exceeds a limit, or failed.
+        """Return whether to stop a trial because it is clearly worse than a rival, clearly exceeds a limit, or failed.
 
-        A trial without a value of every metric in the compared tasks counts as failed.
+        A trial counts as failed if any of its first tasks, as many as the race compares, lacks an outcome or a metric.
+        If there are no rivals, stop only failed trials.
         """
         own = self._first_losses(trial)
         if not own or not rivals:
@@ -108,7 +113,11 @@ class Race:
         return bool(different) and all(map(self._are_worse, different))
 
     def _are_worse(self, differences: Sequence[float]) -> bool:
-        """Return whether all differences are above 0, and the t-test confirms that their mean is above 0."""
+        """Return whether a trial is worse, given the trial's value minus the rival's value (or the bound) on each task.
+
+        The trial is worse if all differences are above 0, and the t-test confirms that their mean is above 0. If all
+        differences are equal, no test is needed.
+        """
         if min(differences) <= 0:
             return False
         if math.isclose(min(differences), max(differences)):
@@ -118,16 +127,20 @@ class Race:
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return each metric's losses on the first `tasks` tasks; empty if an outcome or a metric is missing."""
+        """Return each metric's losses on the trial's first tasks, as many as the race compares.
+
+        Return an empty sequence if any of these tasks lacks an outcome or a metric.
+        """
         outcomes, names = self._first(trial), self._goal.metrics.keys()
         if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
             return ()
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield one list per limit: how far the value is beyond the bound in each task that the race compares.
+        """Yield one list per limit: how far the value is beyond the bound on each of the trial's first tasks.
 
-        A negative number means that the value is within the bound. Skip a limit if any of these tasks lacks the value.
+        The list has as many of the first tasks as the race compares. A negative number means that the value is within
+        the bound. Skip a limit if any of these tasks lacks the value.
         """
         outcomes = self._first(trial)
         for limit in self._goal.limits:
@@ -149,12 +162,13 @@ class StopRule:
     and the worker itself can decide.
 
     The rule has a median for each place (a position on the learning curve, see `hpo.trials.places`) at which it knows
-    the best scores of at least five other trainings. A training that has ended keeps its best score at all later
-    places. A training's best score is compared only at reports: at these places with the place's median, and after them
-    with the last median. No training stops before its learning curve has `after` reports (1 or more).
+    the best scores of at least five other trainings. An ended training counts at all later places, too, with its best
+    score. When a training reports at a place with a median, its best score so far is compared with this median. When it
+    reports after the last of these places, its best score is compared with the last median. No training stops before
+    its learning curve has `after` reports (1 or more).
 
     The rule needs a single metric, because a training that is behind in one metric may be on the Pareto front because
-    of another metric. So `study.stop_rule` is refused with several metrics.
+    of another metric. So the toolkit refuses `study.stop_rule` with several metrics.
 
     Source: the median stopping rule of Golovin et al. 2017, "Google Vizier", section 3.2.1. Here, the best score is
     compared instead of the running average, as in Optuna's MedianPruner.
@@ -165,10 +179,10 @@ class StopRule:
 
 
 class Medians:
-    """For each place on the learning curve, the median of the best scores that the added trials had reached there.
+    """For each place on the learning curve, the median of the trainings' best scores up to this place.
 
-    The method `learn` adds trials. Each combination of task index and amount of training has separate medians. For
-    `after`, see `StopRule`.
+    The method `learn` adds the trainings of trials. Each combination of task index, first amount and last amount of the
+    training has separate medians. `after` is the number of reports before which no training is stopped.
     """
 
     def __init__(self, rule: StopRule) -> None:
@@ -190,7 +204,10 @@ class Medians:
                     self._by_task.setdefault((trial.amount, trial.trained, index), _BestByPlace()).add(losses)
 
     def limits(self, trial: Trial, index: int) -> Sequence[tuple[float, float]]:
-        """Return the places at which a training is compared, each with the median score that it must reach there."""
+        """Return the places of the learning curve at which the median rule may stop a training, each with a score.
+
+        The score is the median of the best scores of other trainings up to this place.
+        """
         known, sign = self._by_task.get((trial.amount, trial.trained, index)), loss_sign(self._goal.direction)
         medians = known.medians() if known else ()
         # A median is infinite if half of the trainings have no score yet at this place.
@@ -202,7 +219,7 @@ class Medians:
 
 
 class _BestByPlace:
-    """For each reported place, a sorted list with the best loss of each training up to this place."""
+    """For each place with a report, a sorted list of the trainings' best losses up to this place."""
 
     def __init__(self) -> None:
         self._places: list[float] = []
@@ -211,7 +228,7 @@ class _BestByPlace:
         self._ends: list[tuple[float, float]] = []
 
     def add(self, best: Mapping[float, float]) -> None:
-        """Add a training; `best` maps each of its places, in ascending order, to the best loss up to this place."""
+        """Add a training; `best` maps the place of each report, in ascending order, to the best loss up to there."""
         *_, last = best
         for place in best:
             if place not in self._losses:

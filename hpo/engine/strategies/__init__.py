@@ -66,7 +66,7 @@ def find_strategy(settings: Mapping[str, Any], space: Space, seed: int) -> Strat
 
 
 def strategy_type(name: Any) -> StrategyType:
-    """Return the classes of a strategy's settings and of the strategy.
+    """Return two classes: the class of a strategy's settings, and the class of the strategy.
 
     `name` is the name of a toolkit strategy, the name of an installed entry point, or `package.module:Class`. Raise
     ConfigError if there is no such strategy.

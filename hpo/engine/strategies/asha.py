@@ -30,9 +30,9 @@ class AshaSettings(HalvingSettings):
 class Rung:
     """A ranking of the trials that have ended on one rung.
 
-    `losses` maps the key of a point to the loss of its complete trial; only a search with one metric needs it. If the
-    trainings report at different places, the rung compares losses at the last place that all complete trials have
-    reported.
+    `losses` maps the key of each point to the loss of the point's complete trial. Only a search with one metric uses
+    `losses`. If the trainings report at different places, the rung compares losses at the last place that all complete
+    trials have reported.
     """
 
     def __init__(self) -> None:
@@ -152,8 +152,8 @@ class Rungs(Reader):
     def highest_open(self) -> int:
         """The index of the highest open rung, if rungs open progressively.
 
-        The first two rungs and all rungs up to the highest one with trials are open. If the two highest of these rank
-        their points differently, the next rung is open, too.
+        The first two rungs are open, and so are all rungs up to the highest rung that has trials. If the orders of the
+        points on the two highest of these open rungs differ by more than noise, the next rung is open, too.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -167,7 +167,8 @@ class Rungs(Reader):
 class _Ranking:
     """Compares the orders of the points on the two highest open rungs.
 
-    `width` is the number of open rungs. Differences of losses within the noise do not count (soft ranking).
+    `width` is the number of open rungs. Two losses count as equal if their difference is not above the noise level
+    (soft ranking).
     """
 
     def __init__(self, width: int) -> None:
@@ -179,7 +180,11 @@ class _Ranking:
         self._differs = False
 
     def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether the order of the points differs between the two highest rungs by more than noise."""
+        """Return whether the orders of the points on the two highest rungs differ by more than noise.
+
+        For each position, compare the two points that have this position in the two orders. The orders differ by more
+        than noise if the losses of two such points on the lower rung differ by more than the noise level.
+        """
         # A lower rung has no loss of a trial without a report at the place at which the rung compares.
         new = [key for key in losses[-1] if all(key in rung for rung in losses)][len(self._rows) :]
         for key in new:
@@ -201,7 +206,12 @@ class _Ranking:
 
     @property
     def _noise_level(self) -> float:
-        """The largest difference of losses that counts as noise; 0 until two points have changed their order twice."""
+        """The largest difference of two losses that counts as noise.
+
+        The noise level is estimated from the pairs of points whose order by loss has changed at least twice from rung
+        to rung. It is the 0.9 quantile of these pairs' loss differences on the highest open rung; 0 if there are no
+        such pairs.
+        """
         if not len(self._noise):
             return 0.0
         place = int(_NOISE * (len(self._noise) - 1))
@@ -210,7 +220,7 @@ class _Ranking:
 
 @dataclass(frozen=True)
 class Asha:
-    """Train points briefly, and continue the best 1 / eta of each rung without waiting for a rung to fill.
+    """Train points briefly, and continue the best 1 / eta of each rung's trials without waiting for a rung to fill.
 
     When a lane is free, the strategy looks for a trial to continue, from the highest rung down. Such a trial must be
     among the best 1 / eta of the trials that have ended on its rung, and must not have been continued before. Failures
@@ -219,14 +229,14 @@ class Asha:
     costs only the training that it adds. The search ends when a finite space is exhausted and no trial can be
     continued.
 
-    With several metrics, trials are ranked by Pareto fronts, and within a front by the hypervolume that each adds to
-    the front. Trials that exceed a limit rank last, in ascending order of their excess (Deb 2000).
+    With several metrics, trials are ranked by Pareto fronts, and within a front by the hypervolume that each trial adds
+    to the front. Trials that exceed a limit rank last, in ascending order of their excess (Deb 2000).
 
-    With `rungs: progressive`, further rungs open only while the ranking is undecided. As soon as the order of the
-    points on the two highest rungs differs by more than noise, the next rung opens, up to `max_amount`. Noise is
-    measured as a difference of losses, but a ranking by fronts does not compare losses. Two trials of a front can
-    change places because a third trial changes the hypervolume that each of them adds. So a study with several metrics
-    or with limits needs `rungs: fixed`.
+    With `rungs: progressive`, further rungs open only while the ranking is undecided. The next rung opens when the two
+    highest rungs order their points differently, and the losses of points at the same position differ by more than
+    noise. The last rung is at `max_amount`. Noise is a difference of losses, but a ranking by fronts does not compare
+    losses. Two trials of a front can change places because a third trial changes the hypervolume that each of them
+    adds. So a study with several metrics or with limits needs `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
     only the bracket with the most halvings); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
@@ -249,14 +259,14 @@ class Asha:
         """One line of text about the rungs."""
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
-        return f"asha: the best 1 in {self.settings.eta} of a rung continue immediately, rungs at {amounts}{opened}"
+        return f"asha: the best 1 / {self.settings.eta} of a rung's trials continue at once, rungs at {amounts}{opened}"
 
     @property
     def refuses_several(self) -> str | None:
         """Why the strategy cannot search with several metrics or with a limit; None if the strategy can."""
         if self.settings.rungs == "fixed":
             return None
-        return "with strategy.rungs=progressive needs a single metric without limits (strategy.rungs=fixed does not)"
+        return "with strategy.rungs=progressive needs a single metric and no limits (strategy.rungs=fixed does not)"
 
     @property
     def amounts(self) -> list[int]:
@@ -267,8 +277,8 @@ class Asha:
         """Return how many of the configurations will be trained to `max_amount`.
 
         The number assumes that 1 / `eta` of the configurations on each rung continue on the next rung. With many lanes,
-        the number is too large. Once a new point would exceed the budget, the search opens no more trials, so trials
-        that are still running are not continued.
+        the number is too large: many trials are still running when the search opens the last trial of its budget. To
+        continue these trials, the search would have to open more trials.
         """
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 

@@ -37,8 +37,8 @@ class EvolutionarySettings(Settings):
     def survivors(self) -> int:
         """The number of points that survive and have children in a search with one metric.
 
-        In a search with several metrics, this number is multiplied by the number of metrics in which the best points
-        have different values.
+        In a search with several metrics, more points survive: this number times the number of metrics in which the
+        losses of the best trials are not all equal.
         """
         return max(1, round(self.surviving * self.population))
 
@@ -63,18 +63,19 @@ class Evolutionary:
     The first `population` points are spread evenly over every dimension, or random with `opening: random`. Then the
     survivors, which are the best complete points so far, have children. The number of survivors is the share
     `surviving` of the population. With several metrics, this number is multiplied by the number of metrics in which the
-    best points differ. A child takes each hyperparameter from one of two different survivors. Then each hyperparameter
-    mutates with a probability. A mutated ordered value becomes a nearby value, and a choice becomes any other choice. A
-    number in a range moves by a Gaussian step on the range's (log) scale, reflected at the ends.
+    losses of the best points are not all equal. A child takes each hyperparameter from one of two different survivors.
+    Then each hyperparameter mutates with the probability `mutation`. A mutated ordered value becomes a nearby value,
+    and a choice becomes any other choice. A number in a range moves by a Gaussian step on the range's (log) scale,
+    reflected at the ends.
 
-    With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each adds
-    (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
+    With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each point adds
+    to the front (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).
 
-    For each child to be trained, `candidates` candidates are drawn, and `Preselection` chooses among all candidates. It
-    avoids candidates near failed trials and, with `penalize_pending`, candidates near pending trials. A child that was
-    tried before is replaced by another child. After `patience` such children in a row, the remaining candidates are
-    random points. Failed and stopped trials have no children, and ties go to the earlier trial. While no trial is
-    complete, candidates are random. The search ends after `generations` generations, or when a finite space is
+    For each child to be trained, `candidates` candidates are drawn, and `Preselection` chooses among all candidates.
+    `Preselection` avoids candidates near failed trials and, with `penalize_pending`, candidates near pending trials. A
+    child that was tried before is replaced by another child. After `patience` such children in a row, the remaining
+    candidates are random points. Failed and stopped trials have no children, and ties go to the earlier trial. While no
+    trial is complete, candidates are random. The search ends after `generations` generations, or when a finite space is
     exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. In the terms of evolution strategies (Beyer &
@@ -113,7 +114,8 @@ class Evolutionary:
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point]:
         """Return the first population, or children of the best points so far.
 
-        Return no points after the last generation, and while a generation of several children is running.
+        Return no points after the last generation. If a generation has several children, also return no points while a
+        trial is pending.
         """
         settings = self.settings
         if pending and self.learns == "by_round":

@@ -15,7 +15,7 @@ class FirstPoints:
     """Tries the points in `space.first` before the strategy's own points.
 
     A point that an imported trial has tried is not tried again. `imported` holds the keys of the imported trials'
-    points. `announcement` counts only first points with other keys.
+    points. `announcement` counts only first points whose keys are not in `imported`.
     """
 
     strategy: Strategy
@@ -35,9 +35,9 @@ class FirstPoints:
 
     @property
     def refuses_several(self) -> str | None:
-        """Why the strategy cannot search with several metrics or with a limit.
+        """Why the wrapped strategy cannot search with several metrics or with a limit.
 
-        None if the strategy can, or if the strategy has no attribute `refuses_several`.
+        None if the strategy can search with them, or does not define this attribute.
         """
         reason: str | None = getattr(self.strategy, "refuses_several", None)
         return reason
@@ -48,12 +48,15 @@ class FirstPoints:
         return self.strategy.learns
 
     def propose(self, known: History, pending: Sequence[Trial]) -> Sequence[Point | Proposal]:
-        """Return the strategy's next points; the first proposal begins with the untried points of `space.first`."""
+        """Return the strategy's next points.
+
+        The first call of a search returns the untried points of `space.first` before the strategy's own points.
+        """
         proposed = self.strategy.propose(known, pending)
         if pending or any(trial.round >= 0 for trial in known[-1:]):
             return proposed
         first = {point_key(point): point for point in self.space.first if point_key(point) not in known.keys}
         others = [p for p in proposed if point_key(p.point if isinstance(p, Proposal) else p) not in first]
-        # In a strategy that trains by amounts, these points start on the first rung, as its own points do.
+        # In a strategy with rungs, these points start on the first rung, as the strategy's own points do.
         amounts = [p.amount for p in proposed if isinstance(p, Proposal)]
         return [*(Proposal(point, amounts[0]) if amounts else point for point in first.values()), *others]

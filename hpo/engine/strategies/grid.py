@@ -1,4 +1,4 @@
-"""Grid search: every combination of the finite values."""
+"""Grid search: tries every combination of the values of the dimensions, which must all be finite."""
 
 import itertools
 from collections.abc import Sequence

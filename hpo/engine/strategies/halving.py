@@ -43,7 +43,7 @@ class HalvingSettings(Settings):
     def _has_rungs(self) -> Self:
         if self.min_amount >= self.max_amount:
             given = f"given {self.min_amount} and {self.max_amount}"
-            text = f"must be in ascending order, {given}; halving needs two different amounts"
+            text = f"must be in ascending order, {given}; the first rung must train less than the last rung"
             raise conflict(text, "strategy.min_amount", "strategy.max_amount")
         return self
 
@@ -88,7 +88,7 @@ class HalvingSettings(Settings):
         return math.ceil(longest * points / (num_halvings + 1))
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung of a bracket; the first rung is number 0."""
+        """Return the number of points on a rung after the first rung of a bracket; the first rung is number 0."""
         share: int = self.eta**rung
         return max(1, self.first_points(num_halvings) // share)
 
@@ -112,17 +112,20 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
-        """Return the number of points on a bracket's first rung: the setting `points`, else Hyperband's number."""
+        """Return the number of points on a bracket's first rung: `points`; if `points` is None, as in Hyperband."""
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a later rung: `keep`, else Hyperband's number. The first rung is number 0."""
+        """Return the number of points on a rung after the first: `keep`; if `keep` is None, as in Hyperband.
+
+        The first rung is number 0.
+        """
         return self.keep or super().survivors(num_halvings, rung)
 
 
 @dataclass(frozen=True)
 class SuccessiveHalving:
-    """Train brackets one after another: new points on the first rung, and the best 1 / eta of each rung on the next.
+    """Train brackets one after another: new points on the first rung, then the best 1 / eta of each rung's points.
 
     The strategy is synchronous: it proposes a rung when all trials of the previous rung have ended. Each survivor
     continues from its checkpoint, so a rung costs only the training that it adds. A bracket starts with `points` new
@@ -133,12 +136,12 @@ class SuccessiveHalving:
     With several metrics, trials are ranked by Pareto fronts, as in `Asha`.
 
     With the setting `keep`, there are only two rungs: the best `keep` of `points` points are fully trained. If the
-    first rung is one epoch, this is the baseline against which methods with more rungs are compared (Egele et al. 2023,
-    "Is One Epoch All You Need For Multi-Fidelity Hyperparameter Optimization?").
+    first rung is one epoch, this strategy is the baseline against which methods with more rungs are compared (Egele et
+    al. 2023, "Is One Epoch All You Need For Multi-Fidelity Hyperparameter Optimization?").
 
     Source: Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
-    algorithm 1; amounts and numbers as in Li et al. 2018, "Hyperband", JMLR 18, section 3. Unlike in algorithm 1,
-    further brackets with new points follow until the budget ends.
+    algorithm 1; amounts of the rungs and numbers of points as in Li et al. 2018, "Hyperband", JMLR 18, section 3.
+    Unlike in algorithm 1, further brackets with new points follow until the budget ends.
 
     Example: with min_amount 1, max_amount 9 and eta 3, 9 points are trained for 1 epoch, the best 3 of them for 2 more
     epochs, and the best one for 6 more.
@@ -163,9 +166,10 @@ class SuccessiveHalving:
         halvings = self.next_halvings(None)
         amounts = ", ".join(map(str, self.settings.amounts(halvings)))
         first = self.settings.first_points(halvings)
-        then = f", then 1 in {self.settings.eta}," if len(self.settings.amounts(halvings)) > 2 else ""
-        best = f"the best {self.settings.survivors(halvings, 1)}{then}"
-        return f"successive halving: {first} points, {best} continue, rungs at {amounts}"
+        several = len(self.settings.amounts(halvings)) > 2
+        then = f", then the best 1 / {self.settings.eta} of each rung" if several else ""
+        best = f"the best {self.settings.survivors(halvings, 1)} continue{then}"
+        return f"successive halving: {first} points, {best}, rungs at {amounts}"
 
     def expected_at_end(self, configurations: int) -> int:
         """Return how many of the configurations will be trained to `max_amount` if no training fails."""
@@ -263,5 +267,7 @@ class Hyperband(SuccessiveHalving):
     def announcement(self) -> str:
         """One line of text about the brackets."""
         kinds = self.settings.brackets
-        brackets = ", ".join(f"{self.settings.first_points(s)} from {self.settings.amounts(s)[0]}" for s in kinds)
-        return f"hyperband: brackets (points from first amount): {brackets}, each up to {self.settings.max_amount}"
+        points = ", ".join(str(self.settings.first_points(s)) for s in kinds)
+        starts = ", ".join(str(self.settings.amounts(s)[0]) for s in kinds)
+        most = self.settings.max_amount
+        return f"hyperband: brackets of {points} points start at amounts {starts}; each bracket continues up to {most}"

@@ -1,4 +1,4 @@
-"""The ladder: most trials at the smallest scale, then fewer at each larger scale, near the expected best point."""
+"""The ladder: tries most points at the smallest scale, and fewer at each larger scale, near the best expected there."""
 
 import math
 import operator
@@ -23,7 +23,7 @@ from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
 
 HALVINGS: Mapping[str, type[HalvingSettings]] = {"asha": AshaSettings, "successive_halving": SuccessiveHalvingSettings}
-"""Strategies that train by amounts and can search the smallest scale: their settings classes, by name."""
+"""The settings classes, by name, of the strategies that train points only partly and can search the smallest scale."""
 
 # The cost of asha divided by the cost of halving with the same number of points. Asha costs more, because it also
 # continues trials that are among the best only for a while, and because its later points are better (benchmarks/ladder
@@ -44,7 +44,7 @@ class LadderSettings(Settings):
 
     @property
     def costs_of_points(self) -> list[float]:
-        """The cost of a point at each scale, as a multiple of a full training at the target scale.
+        """The cost of a point at each scale, divided by the cost of a full training at the target scale.
 
         If `first` is asha or successive halving, the cost at the first scale is an average, because most points are
         trained only in part.
@@ -97,11 +97,12 @@ class Ladder:
 
     At the smallest scale, another strategy (the setting `first`) searches `trials` points. If this strategy is a form
     of successive halving, it also continues the best of these points. Each larger scale gets one or more full
-    trainings. Their total cost is about `cost_ratio` times the total cost of the scale before. The points of a scale
-    are chosen when the scale before has ended. The first point of a scale is the expected best point, and the other
-    points are spread over windows around it. The expected point and the windows extrapolate the moves of the best
-    values from scale to scale. The more certain these moves are, the narrower the windows are (see `expect`). After the
-    last planned trial, the strategy draws one point at a time from the windows around the best point at the target.
+    trainings. The total cost of these trainings is about `cost_ratio` times the total cost of the scale before. The
+    points of a scale are chosen when the scale before has ended. The first point of a scale is the expected best point,
+    and the other points are spread over windows around it. To predict this point and the windows, the strategy
+    extrapolates how the best values move from scale to scale. The more certain these moves are, the narrower the
+    windows are (see `expect`). After the last planned trial, the strategy draws one point at a time from the windows
+    around the best point at the target.
 
     A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
     whole space.
@@ -109,8 +110,8 @@ class Ladder:
     Source: for the windows, see `ShiftingWindow`; the idea to search small scales first is from Yang et al. 2021,
     "Tensor programs V", algorithm 1, whose ladder has two scales and one trial at the target.
 
-    Example: with costs 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`, there are 24 trials at the first scale, then 3 at
-    the second, then 1 at the target.
+    Example: with three scales, costs per training of 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`, there are 24 trials
+    at the first scale, then 3 at the second, then 1 at the target.
     """
 
     REVISION: ClassVar[int] = 1
@@ -152,20 +153,20 @@ class Ladder:
 
     @property
     def announcement(self) -> str:
-        """One line of text about the trials at each scale."""
+        """One line of text that describes the trials at all scales."""
         counts = ", ".join(map(str, self.counts))
-        rest = "then the rest of the budget at the target; at the smallest scale"
+        rest = "then the rest of the budget at the target; the smallest scale uses"
         return f"ladder: {counts} trials from the smallest scale to the target, {rest} {self._first.announcement}"
 
     @property
     def learns(self) -> Learns:
-        """`by_round` if the strategy of the smallest scale learns by rounds, else `by_trial`."""
+        """When the ladder learns from results: `by_round` if the strategy `first` learns by rounds, else `by_trial`."""
         return "by_round" if self._first.learns == "by_round" else "by_trial"
 
     @property
     def refuses_several(self) -> str:
         """Why the ladder cannot search with several metrics or with a limit."""
-        return "predicts the best values of a single metric"
+        return "predicts the hyperparameters that are best for a single metric"
 
     @cached_property
     def _inner(self) -> Space:

@@ -34,10 +34,11 @@ class OptunaModel:
 
     A failed trial is passed to Optuna as complete with an infinite loss. If it were passed with Optuna's state FAIL,
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
-    also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Ties are
-    left to Optuna. A point that was tried before or is outside of the space is rejected: Optuna gets its loss if
-    the loss is known, else a failure. Then the sampler proposes again. After more than `patience` rejections in a row,
-    the missing points are drawn uniformly. The search ends when a finite space is exhausted.
+    also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Optuna
+    decides which of two trials with equal losses is better. A point that was tried before or is outside of the space is
+    rejected: Optuna gets the point's loss if the loss is known, else a failure. Then the sampler proposes again. After
+    more than `patience` rejections in a row, the missing points are drawn uniformly. The search ends when a finite
+    space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").
@@ -47,11 +48,11 @@ class OptunaModel:
 
     With several metrics, the search uses Optuna's multi-objective TPE and Gaussian process. TPE's good trials are those
     on the first fronts. If only some trials of a front can be good trials, TPE takes those that add the most
-    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). TPE always models unconditional
-    dimensions together (multivariate). With several metrics, Optuna by default models each dimension separately. The
-    Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI, Ament et al. 2023).
-    Before the first trial is complete, TPE and the Gaussian process work as in a search with one metric. CMA-ES
-    supports only one metric.
+    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). With several metrics, Optuna's
+    default is to model each dimension separately. Here, TPE always models all unconditional dimensions together
+    (multivariate). The Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI,
+    Ament et al. 2023). Before the first trial is complete, TPE and the Gaussian process work as in a search with one
+    metric. CMA-ES supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE, which Optuna made multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected
@@ -83,7 +84,7 @@ class OptunaModel:
 
     @property
     def numeric(self) -> tuple[Dimension, ...]:
-        """The dimensions that CMA-ES models: those that are ordered, have no condition and have more than one value."""
+        """The dimensions in the model of CMA-ES: they are ordered, have no condition, and have more than one value."""
         return tuple(d for d in self.space.dimensions if d.ordered and not d.when and len(d.values) != 1)
 
     @property
@@ -99,7 +100,7 @@ class OptunaModel:
     @property
     def refuses_several(self) -> str | None:
         """Why the sampler cannot search with several metrics or with a limit; None if the sampler can."""
-        return "supports only one metric, without limits" if isinstance(self.settings, CmaEsSettings) else None
+        return "supports only one metric, and no limits" if isinstance(self.settings, CmaEsSettings) else None
 
     @property
     def learns(self) -> Learns:

@@ -135,8 +135,8 @@ class Proposals:
     def _set_constraints(self, target: FrozenTrial | optuna.Trial, trial: Trial) -> None:
         """Pass a trial's constraint values to Optuna, but only for constraints that some trial of the study violates.
 
-        The other constraints are left out, because the sampler fits a model for each constraint. If one trial has a
-        constraint, all trials must have it.
+        The other constraints are left out, because the sampler fits a model for each constraint. All trials of the
+        study get the same constraints, because Optuna requires this.
         """
         for name, value in _violations(trial).items():
             if name in self._constraints:

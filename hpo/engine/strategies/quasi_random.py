@@ -36,10 +36,10 @@ class QuasiRandom:
     """Propose the points of a Sobol' or Halton sequence, which fills the space more evenly than independent draws.
 
     The search starts with the first point of the sequence. Each ordered value or choice takes an equal share of its
-    dimension's axis. The search skips points that are outside of the space or were tried before. Failures and ties have
-    no influence. The search ends when a finite space is exhausted. The last points of a finite space are drawn
-    uniformly, because the sequence is slow to reach them. Points are also drawn uniformly if the rules of the space
-    exclude most points of the sequence.
+    dimension's axis. The search skips points that are outside of the space or were tried before. The results of trials
+    have no influence on the points. The search ends when a finite space is exhausted. The last points of a finite space
+    are drawn uniformly, because the sequence is slow to reach them. Points are also drawn uniformly if the rules of the
+    space exclude most points of the sequence.
 
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
     are from SciPy, scrambled as in Owen 1998.

@@ -66,8 +66,9 @@ class ShiftingWindow:
 
     If the settings give no window length, the windows of each point have a random length: the same share of every
     dimension, but at least three values. The share is drawn log-uniformly between `first_draws` / (number of trials so
-    far) and 1. So points come closer and closer to the best point, but some are always far away. The window of a choice
-    is all of its values. With `draws: 1`, the windows move after every trial that becomes known.
+    far) and 1. So points come closer and closer to the best point, but some are always far away. In a dimension of
+    unordered choices, the window has all values. With `draws: 1`, the windows move after each trial whose result the
+    strategy gets.
 
     Like evolutionary search, this search can get stuck at a point that has nothing better within reach. Of 648 searches
     on synthetic problems, 43 were not at the optimum and yet gained nothing from trial 30 to trial 100 (with
@@ -143,9 +144,9 @@ class ShiftingWindow:
         """One line of text about the windows and rounds."""
         settings = self.settings
         windows = f"windows of {settings.window} values" if settings.window else "windows of random length"
-        draws = "then one at a time" if settings.draws == 1 else f"each later round of {settings.draws}"
+        draws = "then one point at a time" if settings.draws == 1 else f"then rounds of {settings.draws} points"
         rounds = f"{settings.rounds} rounds, " if settings.rounds else ""
-        return f"shifting window: {rounds}{self.first_draws} draws first, {draws}, {windows}"
+        return f"shifting window: {rounds}{self.first_draws} points first, {draws}, {windows}"
 
     @property
     def learns(self) -> Learns:
@@ -221,7 +222,7 @@ class ShiftingWindow:
         Args:
             centres: the centres of the windows by key. A dimension without a centre is always drawn from a window in
                 the middle of the dimension.
-            shortest: the lower limit for the random length of the windows, as a share of the dimension.
+            shortest: the lower limit for the random length of the windows, as a share of the dimension's length.
             moving: the probability that a dimension with a centre is drawn from its window.
             rng: the random generator.
         """
@@ -238,7 +239,7 @@ class ShiftingWindow:
     def window(self, dimension: Dimension, centres: Mapping[str, Value], share: float) -> Dimension:
         """Return a dimension narrowed to its window.
 
-        If the settings give no length, the window has the share `share` of the dimension.
+        If the settings give no length for this window, its length is the share `share` of the dimension's length.
         """
         settings = self.settings
         length = settings.windows.get(dimension.key, settings.window)

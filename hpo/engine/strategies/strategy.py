@@ -52,8 +52,8 @@ class Strategy(Protocol):
         """Return the next points.
 
         An empty list means: call again when more trials are known. If no trial is pending, an empty list ends the
-        search. A strategy that trains by amounts returns `Proposal` objects; it may propose the same point again to
-        continue the point's training.
+        search. A strategy that trains points only partly returns `Proposal` objects. It may propose the same point
+        again, to continue the point's training.
 
         Args:
             known: the trials that have ended, failures included, in the order of their ends. Trials imported from other

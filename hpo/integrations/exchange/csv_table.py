@@ -36,10 +36,10 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
         metric: the column of the score.
         keys: the columns of hyperparameters. None = the columns with a prefix of Optuna (`params_x`) or Ray
             (`config/x`). If no column has such a prefix: all columns without another known meaning.
-        direction: whether a higher or a lower score is better; None = as usual for this metric.
+        direction: whether a higher or a lower score is better; None = the usual direction of a metric with this name.
 
     Raises:
-        ConfigError: `direction` is None, and the metric has no known name.
+        ConfigError: `direction` is None, and `metric` is not a name with a known direction.
         DataError: the table cannot be read, lacks a column, has two columns for the same name, has a row with a wrong
             number of cells, or has a score that is no number.
     """

@@ -71,7 +71,9 @@ def attempt(
     error: str | None,
     measured: Mapping[str, float] = MappingProxyType({}),
 ) -> Trial:
-    """Build a trial from another library. The trial counts as failed if `error` is given or a score is not valid.
+    """Build a `Trial` from the data of a trial that another library ran.
+
+    The trial counts as failed if `error` is given or a score is not valid.
 
     Args:
         number: the number of the trial.

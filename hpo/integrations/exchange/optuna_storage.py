@@ -215,7 +215,10 @@ def _open_journal(path: Path) -> optuna.storages.JournalStorage:
 
 
 def _address_of(path: Path) -> str:
-    """Return the storage address of a file, for a message. If the file is missing, return both possible addresses."""
+    """Return the storage address of a file, for a message.
+
+    If the file is missing, return both its address as an SQLite file and its address as a journal.
+    """
     sqlite, journal = f"sqlite:///{path}", f"{_JOURNAL}{path}"
     if not path.expanduser().is_file():
         return f"{sqlite}, or {journal} for a journal"

@@ -16,9 +16,9 @@ from hpo.trials.trial import Direction, Trial
 def read_ray(folder: Path, metric: str, direction: Direction) -> Imported:
     """Return the finished trials of a Ray Tune experiment. A trial's score is the last value of the metric.
 
-    A trial is complete if it ended by itself, or if a scheduler stopped it. Trials with an error and complete trials
-    without the metric count as failed. All other trials are left out. Nested hyperparameters get dotted keys.
-    Hyperparameters with lists or empty mappings as values are left out.
+    A trial is complete if it ended by itself, or if a scheduler stopped it. A trial counts as failed if it ended with
+    an error, or if it is complete and has no value of the metric. All other trials are left out. Nested hyperparameters
+    get dotted keys. Hyperparameters with lists or empty mappings as values are left out.
 
     Args:
         folder: the folder of the experiment.
@@ -77,7 +77,7 @@ def _ending(path: Path, states: Mapping[str, str], result: Mapping[str, Any]) ->
 
 
 def _states(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name of each trial's folder with its last known status."""
+    """Yield, for each trial, the name of the trial's folder and the last saved status of the trial."""
     saved = sorted(folder.glob("experiment_state-*.json"))
     if not saved:
         return
@@ -90,7 +90,10 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the latest value of each dotted key. Read results from the end back to one that has the metric."""
+    """Return the latest value of each dotted key.
+
+    Read the results backwards, from the last one, and stop at the first result that has the metric.
+    """
     file = path / "result.json"
     # A killed driver may leave half a character.
     text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""

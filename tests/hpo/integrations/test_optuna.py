@@ -286,7 +286,7 @@ def test_several_objectives_get_the_trials_of_a_search_by_several_metrics(name):
 
 @pytest.mark.parametrize(("name", "directions", "says"), [
     ("cma_es", ["minimize", "minimize"], r"supports only one metric.*2 objectives"),
-    *((name, ["minimize"], "trains by amounts, which works only in `hpo search`") for name in BY_STEPS),
+    *((name, ["minimize"], "trains some points only partly, which works only in `hpo search`") for name in BY_STEPS),
 ])  # fmt: skip
 def test_a_strategy_of_one_loss_or_of_steps_is_refused(name, directions, says):
     refuses(ConfigError, says, optuna.create_study(directions=directions, sampler=as_sampler(make(name))).ask)

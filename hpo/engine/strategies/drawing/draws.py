@@ -52,7 +52,8 @@ def window(dimension: Dimension, centre: Centre, share: float, length: int | Non
         dimension: the dimension.
         centre: the value in the middle of the window; `NoDefault` = the middle of the dimension (the lower of two
             middle values).
-        share: the length of the window, as a share of the dimension (with `log`, of its logarithm).
+        share: the length of the window, as a share of the dimension's length. The length of a list is its number of
+            values. The length of a range is the difference of its ends (with `log`, of the ends' logarithms).
         length: for a dimension with an ordered list of values, the number of values in the window; None = use `share`.
         least: for such a dimension, the least number of values in the window if `share` determines the length.
     """
@@ -131,7 +132,7 @@ def _add_untried(space: Space, tried: Collection[str], drawn: dict[str, Point], 
 def _from_list(
     space: Space, rng: np.random.Generator, tried: Collection[str], drawn: Collection[str], count: int
 ) -> list[Point]:
-    """Return up to `count` random untried points of a finite space; return none if it cannot be listed."""
+    """Return up to `count` random untried points of a finite space; return [] if the space cannot be listed."""
     if space.size is None:
         return []
     keyed = ((point_key(point), point) for point in space.points())

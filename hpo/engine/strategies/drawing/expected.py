@@ -1,4 +1,4 @@
-"""Predicts, from the trials so far, the best point at a scale and a window around each value of this point."""
+"""Predicts the best point at a scale, and a window around each value of this point, from the trials so far."""
 
 import math
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ _LEAST_BEST = 3
 DEVIATIONS = 2.0
 # The fewest values in a window: the centre and a neighbour on each side.
 LEAST_VALUES = 3
-# If the best value is in this share of its window at either end, the next window is twice as long.
+# If the best value is in this share of its window at either end, the length of the next window is doubled.
 _EDGE = 0.1
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected best point at a scale, and the space that consists of the windows around its values."""
+    """The expected best point at a scale; `space` has a window around the point's value in each dimension."""
 
     point: Point
     space: Space
@@ -52,12 +52,13 @@ def expect(
     to the target is a fifth of the dimension's length. If the expected point is not in the space, the point of the best
     trial replaces it.
 
-    A window reaches two standard deviations to each side, and at least to the neighbouring values. Its length is at
-    least a tenth of the dimension. The standard deviation combines the spread of the best values and the error of the
+    A window reaches two standard deviations of the prediction to each side of its centre, and at least to the
+    neighbouring values. The standard deviation combines the spread of the best trials' values and the error of the
     move. The spread comes from the largest scale with three or more best trials, or else from the scale with the most
-    best trials. If the best value was near an end of its previous window, the new window is twice as long. For choices,
-    the window has the values of the best trials. A dimension that is inactive in the best trial has the whole dimension
-    as its window.
+    best trials. If the best value at the last scale is near an end of the window that was predicted for the last scale,
+    the length of the new window is doubled. A window has at least a tenth of the dimension's length. For unordered
+    choices, the window has the values of the best trials. If a dimension is inactive in the best trial, its window is
+    the whole dimension.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.
@@ -106,7 +107,10 @@ def expect(
 def _slope(
     dimension: Dimension, space: Space, ranked: Sequence[Sequence[Trial]], doublings: Sequence[float], moves: float
 ) -> tuple[float, float]:
-    """Return how far the best value moves per doubling of cost, and the standard error, as shares of the dimension."""
+    """Return how far the best value moves per doubling of cost, and the standard error of this move.
+
+    Both are shares of the dimension's length.
+    """
     shift = fit_shift(dimension, space.dimensions, ranked, doublings)
     if shift is None:
         return 0.0, moves

@@ -25,17 +25,18 @@ _ENOUGH = 6
 
 
 class NewPoints:
-    """Draws new points for strategies that train by amounts.
+    """Draws new points for strategies that first train points partly, and then continue the best of them.
 
     All new points are random unless `is_learned` is true and at least 15 points have complete trials. Then most new
     points are children of the best points so far. A point is better if it was trained further. Among points trained
     equally far, the point with the lower loss is better; with several metrics, the point on the earlier Pareto front is
-    better. The remaining new points are random, because the best points of a low rung may not be the best of a high
-    rung.
+    better. The remaining new points are random, because the best points after a small amount of training may not be the
+    best after a large amount.
 
     Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
-    section 4). Like BOHB, it learns from the largest amount with enough points, and draws a share of its points at
-    random. Unlike BOHB, it uses evolutionary children and a kernel over ranks instead of density estimates.
+    section 4). Like BOHB, this class learns from the largest amount with enough points, and draws a share of its points
+    at random. BOHB samples the other points from density estimates. This class breeds children of the best points
+    instead, and chooses among them by the ranks of nearby trials (see `Preselection`).
     """
 
     def __init__(self, space: Space, is_learned: bool) -> None:
@@ -97,8 +98,8 @@ class _Rungs(Reader):
     def furthest(self) -> Iterator[Trial]:
         """Yield one trial per point: the trial on the highest rung that the point has reached.
 
-        Trials on higher rungs come first; on the same rung, better trials come first. A rung with many trials
-        yields only its best ones, which add at least `_PARENTS` points.
+        Trials on higher rungs come first; on the same rung, better trials come first. Consider only the best trials of
+        a rung: at most `_PARENTS` more than the number of points from higher rungs.
         """
         keys = set[str]()
         for amount in sorted(self._complete, reverse=True):
@@ -109,9 +110,10 @@ class _Rungs(Reader):
                     yield trials[place]
 
     def latest_of_highest(self) -> list[Trial]:
-        """Return the latest failed trials, and the latest complete trials of one rung.
+        """Return the latest failed trials, and the latest complete trials of one rung, at most `MEMORY` of each.
 
-        This rung is the highest with at least `_ENOUGH` complete trials, else the rung with the most complete trials.
+        This rung is the highest rung with at least `_ENOUGH` complete trials. If there is none, it is the rung with the
+        most complete trials.
         """
         amounts = [amount for amount, trials in self._complete.items() if len(trials) >= _ENOUGH]
         amount = max(amounts) if amounts else max(self._complete, key=lambda each: len(self._complete[each]))

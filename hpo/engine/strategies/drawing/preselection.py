@@ -42,11 +42,13 @@ Array = NDArray[np.float64]
 
 
 class Preselection:
-    """Rates candidates by the trials near them; its only state is a cache of coordinates.
+    """Rates candidates by the results of nearby trials; its only state is a cache of coordinates.
 
-    A trial counts with the weight exp(-10 x distance to the candidate). The distance is the sum of the differences in
-    all dimensions. The difference of two values is a share of the (log) range. It is 1 for different choices, and for a
-    dimension that only one of the points has. If `penalizes_pending`, candidates near pending trials are rated lower.
+    The expected result of a candidate is a weighted mean of the results of the trials. A trial at a distance d from the
+    candidate has the weight exp(-10 d). The distance between two points is the sum of their differences in all
+    dimensions. In an ordered dimension, the difference is a share of the dimension's length (with `log`, on the
+    logarithmic scale). The difference is 1 for different unordered choices, and for a dimension that only one of the
+    points has. If `penalizes_pending` is true, candidates near pending trials are rated lower.
 
     Source: Nadaraya-Watson kernel regression (1964) as a cheap surrogate for the pre-selection of offspring (Jin 2011,
     "Surrogate-assisted evolutionary computation: recent advances and future challenges", section 3).
@@ -64,26 +66,27 @@ class Preselection:
     def most_promising(
         self, known: Sequence[Trial], pending: Sequence[Trial], candidates: Sequence[Point], count: int
     ) -> list[Point]:
-        """Return the `count` candidates of the highest expected gain, the best first; ties go to the earlier candidate.
+        """Return the `count` most promising candidates, the best first; ties go to the earlier candidate.
 
-        The gain of a candidate is (1 - its expected rank) times the factors below. The expected rank is the weighted
-        mean of the ranks of the trials that did not fail. Ranks go from 0 (the best trial) to 1 (the worst); with
-        several metrics, `one_loss` gives the order. Pending trials have the middle rank. Ranks are used instead of
-        losses, because diverged trials would dominate a mean of losses. The factors:
+        Candidates are ordered by gain. The gain of a candidate is (1 - its expected rank) times the factors below. The
+        expected rank is the mean of the ranks of the trials that did not fail. In this mean, trials near the candidate
+        have more weight (see the class). Ranks go from 0 (the best trial) to 1 (the worst); with several metrics,
+        `one_loss` gives the order. Pending trials have the middle rank. Ranks are used instead of losses, because
+        diverged trials would dominate a mean of losses. The factors:
 
-        - Feasibility: the weighted share of trials that did not fail, so that the search avoids the regions of failed
-          trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints": expected improvement
-          times probability of feasibility).
+        - Feasibility: the share of trials that did not fail, with the same weights, so that the search avoids the
+          regions of failed trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
+          expected improvement times probability of feasibility).
         - Limits, if any trial exceeds one: the candidate's predicted probability of being within the limits, to the
           power of 1.5.
-        - Pending trials, if they are penalized: 1 - exp(-10 x distance to the nearest pending trial). So concurrent
-          proposals spread out. While no result is known, the candidate farthest from pending trials is the best. But
-          distances above 3.7 count as equal, because their factor is 1 in floating point. (Gonzalez et al. 2016, "Batch
-          Bayesian optimization via local penalization"; with the number 10 in place of their Lipschitz constant.)
+        - Pending trials, if they are penalized: 1 - exp(-10 d), where d is the distance to the nearest pending trial.
+          So concurrent proposals spread out. While no result is known, the candidate farthest from pending trials is
+          the best. But distances above 3.7 count as equal, because their factor is 1 in floating point. (Gonzalez et
+          al. 2016, "Batch Bayesian optimization via local penalization"; with the number 10 in place of their Lipschitz
+          constant.)
 
-        With two or three metrics, candidates are ordered by the hypervolume that each is expected to add to the front.
-        The hypervolume is first multiplied by the factors above. Candidates with equal products are ordered by the
-        gain.
+        With two or three metrics, the gain only orders candidates that are otherwise equal. The order is by the
+        hypervolume that each candidate is expected to add to the front, times the factors above.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
@@ -110,7 +113,10 @@ class Preselection:
     def most_feasible(self, known: History, candidates: Sequence[Point], count: int) -> list[Point]:
         """Return the first `count` candidates that are feasible enough.
 
-        If fewer than `count` candidates are feasible enough, add the most feasible of the other candidates.
+        A candidate is feasible enough if two conditions hold. The share of trials that did not fail, weighted by
+        nearness to the candidate, is at least `_FEASIBLE`. The predicted probability that the candidate keeps the
+        limits is at least `_WITHIN`. If fewer than `count` candidates are feasible enough, add the most feasible of the
+        other candidates.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)
@@ -120,10 +126,10 @@ class Preselection:
         return [candidates[int(i)] for i in np.argsort(-gains, kind="stable")[:count]]
 
     def share_within_limits(self, candidates: Sequence[Point], trials: Sequence[Trial]) -> Array | None:
-        """Return, for each candidate, the predicted probability of being within the limits, from 0.01 to 0.99.
+        """Return the predicted probability, from 0.01 to 0.99, that each candidate keeps the limits.
 
-        Return None if no complete trial exceeds a limit. A linear model predicts this probability, because size,
-        time and memory rise or fall with most hyperparameters.
+        Return None if no complete trial exceeds a limit. A linear model predicts this probability, because values with
+        limits (such as size, time and memory) rise or fall with most hyperparameters.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         over = np.array([trial.excess > 0 for trial in complete], dtype=float)
@@ -204,7 +210,7 @@ class Preselection:
         return rows
 
     def _row(self, point: Point) -> list[float]:
-        """Return the coordinates of a point, one from 0 to 1 per dimension, or NaN if the dimension is inactive."""
+        """Return a point's coordinate in each dimension: a number from 0 to 1, or NaN if the dimension is inactive."""
         return [
             _place(dimension, places, point[dimension.key]) if dimension.key in point else np.nan
             for dimension, places in zip(self._dimensions, self._places, strict=True)
@@ -212,9 +218,9 @@ class Preselection:
 
 
 def _feasibility(distances: Array, failed: NDArray[np.bool]) -> Array:
-    """Return for each candidate the share of trials that did not fail, where near trials have more weight.
+    """Return the weighted share of trials that did not fail; trials near the candidate have more weight.
 
-    `distances` has the shape (candidates, trials).
+    `distances` has the shape (candidates, trials). The result has one share per candidate.
     """
     if not failed.any():
         return np.ones(len(distances))

@@ -15,7 +15,7 @@ EVEN = 1 / math.sqrt(12)
 """The standard deviation of the uniform distribution from 0 to 1."""
 
 LEAST_SHARE = 0.1
-"""The length of the shortest window, as a share of a dimension."""
+"""The length of the shortest window around an expected value, as a share of the dimension's length."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,16 @@ _UNKNOWN = 0.25
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the best value moves with each doubling of cost, with a 95 % interval of this move.
+    """How far a dimension's best value moves with each doubling of cost, with a 95 % interval of this move.
 
-    Moves are fractions of the dimension's length.
+    Moves are shares of the dimension's length, on the logarithmic scale for a dimension with `log`.
 
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the interval shows that the best value moves, or that it moves by less than a quarter of the
-            dimension's length over all scales.
+        is_known: whether the interval answers if the best value moves. The answer is yes if the interval excludes 0,
+            and ends before the largest moves that were tried. The answer is no if every move in the interval, added up
+            over all scales, is below a quarter of the dimension's length.
     """
 
     slope: float
@@ -116,7 +117,7 @@ class Shift:
 
     @property
     def moves(self) -> bool:
-        """Whether the best value certainly moves with the scale: the 95 % interval of the move excludes 0."""
+        """Whether the best value moves with the scale, because the 95 % interval of the move excludes 0."""
         return self.low > 0 or self.high < 0
 
 
@@ -134,7 +135,7 @@ def fit_shift(
 
     Args:
         dimension: the ordered dimension.
-        others: all dimensions of the space; `dimension` itself may be among them.
+        others: the other dimensions of the space; if `dimension` is among them, it is ignored there.
         ranked: the complete trials of each scale, the best first. Trials with less training than the first trial of
             their scale are left out, because their losses are not comparable.
         doublings: the logarithm to base 2 of the cost of a training, for each scale.
@@ -174,12 +175,15 @@ def fit_shift(
 
 
 def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
-    """Return the residual sum of squares of the model of `fit_shift`, for each slope.
+    """Return the residual sum of squares of the model of `fit_shift`, for each slope in `slopes`.
 
-    The model has a parabola in `units - slope * away`. Terms that depend only on `away` are part of the scales'
-    constants. So the columns `units` and `units ** 2 - 2 * slope * units * away` are fitted. If the parabola opens
-    downwards, a line is fitted. `rest` holds the columns of the scales' constants and of all other dimensions, one row
-    per trial. `away` is the logarithm to base 2 of each training's cost.
+    The arrays have one row per trial. `units` holds the position of the trial's value in the dimension, and `away` the
+    logarithm to base 2 of the cost of a training at the trial's scale. `losses` holds the losses that the model fits.
+    `rest` holds the columns of the scales' constants and of all other dimensions.
+
+    The model has a parabola in `units - slope * away`. After expansion, the terms with only `away` are constant within
+    a scale, so the scales' constants contain them. The model fits the other terms as two columns: `units`, and
+    `units ** 2 - 2 * slope * units * away`. If the parabola opens downwards, the model fits a line instead.
     """
     columns = np.column_stack([units, units**2, units * away, losses])
     basis, sizes, _ = np.linalg.svd(rest, full_matrices=False)
@@ -196,7 +200,11 @@ def _squares(rest: Any, units: Any, away: Any, losses: Any, slopes: Any) -> Any:
 
 
 def _columns(dimension: Dimension, trials: Sequence[Trial]) -> list[list[float]]:
-    """Return a dimension's columns, a number per trial, for `fit_shift`: positions and squares, or one-hot choices."""
+    """Return a dimension's columns for the model of `fit_shift`, with one number per trial in each column.
+
+    An ordered dimension has two columns: the positions of the trials' values, and the squares of these positions. A
+    dimension of unordered choices has a one-hot column for each choice except the first.
+    """
     key = dimension.key
     if isinstance(dimension, Choices):
         return [[float(trial.point.get(key, ...) == value) for trial in trials] for value in dimension.values[1:]]
