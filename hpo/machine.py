@@ -1,4 +1,4 @@
-"""Memory, processes, software and variables of the machine, and its errors, such as a full disk."""
+"""Describes the machine: memory, processes, packages, environment variables, and errors such as a full disk."""
 
 import errno
 import getpass
@@ -35,10 +35,10 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """Return one line with the reason and the path (if known) of an error of the machine; None for other errors.
+    """Return a line that describes an error which the machine causes, such as a full disk; None for other errors.
 
-    Also examine the causes of the error. A permission error counts only if it concerns a file in `folder`, the folder
-    of the study.
+    The line has the reason and, if known, the path. The function also examines the causes of the error. A permission
+    error counts only if it concerns a file in `folder`, the study's folder.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):
@@ -85,7 +85,10 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(number: int, path: object) -> str:
-    """Return an error's text with the path and the free bytes, or with the limit if too many files are open."""
+    """Return the text of an error number, with the path and the free bytes of the path's disk.
+
+    If too many files are open, the text has the limit of open files in place of the free bytes.
+    """
     if path == OUTPUT:
         return f"{OUTPUT}: {os.strerror(number)}"
     place = f"{_text(path)}, " if _text(path) else ""
@@ -199,6 +202,6 @@ class Host:
         return cls(os.uname().nodename, os.getpid())
 
     def __str__(self) -> str:
-        """Return a text for people: `process 30085 on ada, GPU 0`."""
+        """Return the process id, the machine and any GPUs as text, such as `process 30085 on ada, GPU 0`."""
         gpus = f", GPU {', '.join(self.gpus)}" if self.gpus else ""
         return f"process {self.process} on {self.host}{gpus}"

@@ -9,9 +9,10 @@ from hpo.errors import ConfigError, StudyError, first_line
 
 
 class Place:
-    """The files below a URL, by name; error messages begin with `what`, the configuration key of the URL.
+    """Reads and writes the files below a URL. A file's name is its path relative to the URL.
 
-    Every public method raises StudyError if the file system library fails.
+    Every public method raises StudyError if the file system library fails. Error messages begin with `what`, the
+    configuration key whose value is the URL.
 
     Raises:
         ConfigError: the URL is not valid, or its protocol is unknown or not installed.

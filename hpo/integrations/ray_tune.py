@@ -49,12 +49,13 @@ def as_searcher(
 
 
 class StrategySearch(SearchAlgorithm):
-    """A strategy as a search algorithm of Ray Tune: a searcher, wrapped in Ray's `SearchGenerator`.
+    """A `StrategySearcher` as a search algorithm of Ray Tune.
 
-    Without this wrapper, Tune refuses population based training.
+    This class hides Ray's `SearchGenerator`, because Ray's scheduler `PopulationBasedTraining` refuses a
+    `SearchGenerator`.
 
     Attributes:
-        searcher: the searcher without the wrapper, for users who need a wrapper of their own.
+        searcher: the `StrategySearcher` itself, for users who need a search algorithm of their own around it.
     """
 
     def __init__(self, searcher: "StrategySearcher", max_concurrent: int | None) -> None:
@@ -95,10 +96,10 @@ class StrategySearcher(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Mapping[str, Any], **_spec: Any
     ) -> bool:
-        """Use the Tuner's metric and mode, and check its constants; return True.
+        """Use the TuneConfig's metric and mode if the searcher has none, and check the `param_space`; return True.
 
         Raises:
-            ConfigError: the metric or the mode differs from the searcher's, or there are several metrics.
+            ConfigError: the metric or the mode differs from the searcher's own, or there are several metrics.
             SpaceError: the `param_space` contains values to sample, and not only constants.
         """
         _refuse_several(metric)
@@ -111,7 +112,7 @@ class StrategySearcher(Searcher):
         domains, grids = parse_spec_vars(dict(config))[1:]
         if domains or grids:
             raise SpaceError(
-                "param_space: must have only constants, because the searcher has its own space; move the searched "
+                "param_space: must have only constants, because the strategy has the search space; move the searched "
                 "values into the strategy's space"
             )
         return True
@@ -123,8 +124,8 @@ class StrategySearcher(Searcher):
         """
         if not self.metric or not self.mode:
             raise ConfigError(
-                "metric, mode: must be given; give both to as_searcher or both to the TuneConfig; the searcher gets "
-                "those of the TuneConfig only if the Tuner's param_space is not empty"
+                "metric, mode: must be given; give both to as_searcher or both to the TuneConfig; if the Tuner's "
+                "param_space is empty, the TuneConfig's metric and mode do not reach the searcher"
             )
         if not self._points:
             self._points.extend(next_points(self._strategy, self._history, tuple(self._running.values())))

@@ -46,8 +46,8 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
     Args:
         estimator: the estimator to tune.
         space: the space by parameter name, as in `hpo.search`, such as `{"C": hpo.log(1e-3, 1e3), "kernel": ["rbf"]}`.
-            Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV; each
-            point belongs to one dict, which is drawn like the value of a categorical hyperparameter.
+            Values may also be estimators and other objects. A list of such dicts is allowed, as in GridSearchCV. The
+            strategy then chooses one dict for each point, as if the dict were a categorical hyperparameter.
         trials: the number of points to evaluate.
         strategy: a strategy of conf/strategy: its name, or a dict of its name and settings. The strategy
             `ladder`, and strategies that train some points only partly (such as `asha`), are not supported.
@@ -181,7 +181,10 @@ class _Grids:
 
 
 def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
-    """Convert a dimension to the form of conf/space; add the objects among its values to `objects` by name."""
+    """Convert a dimension to the form of conf/space, with names in place of objects (see `_name_objects`).
+
+    `objects` gets each replaced object, with the name as the key.
+    """
     given = given.tolist() if hasattr(given, "tolist") else given
     if isinstance(given, NamedChoices):
         objects.update(given.named)
@@ -193,7 +196,10 @@ def _dimension(given: Any, objects: dict[Any, Any]) -> Any:
 
 
 def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
-    """Replace the objects in a list of values by names; add the objects to `objects` by name."""
+    """Return the values with a name in place of each object. Add the object to `objects`, with the name as the key.
+
+    An object is a value that is neither a text, a finite number nor None.
+    """
     named = []
     for place, value in enumerate(values):
         plain = value.item() if isinstance(value, np.generic) else value
@@ -206,10 +212,10 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 
 
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
-    """Return a version of `evaluate_candidates` that adds all fits to `fits`, and does not raise if all have failed.
+    """Return a version of `evaluate_candidates` that adds all fits to `fits`, and does not raise if all fits failed.
 
-    With `fills`, the returned function sets the scores of failed fits. This is necessary if `scoring` is a function,
-    because only successful fits have names of scores.
+    With `fills`, the returned function also sets the scores of failed fits. Scikit-learn needs this if `scoring` is a
+    function, because only the result of a successful fit says which scores such a function returns.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -66,9 +66,10 @@ class SearchedValues(UserDict[str, Any]):
 
 
 def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
-    """Return the string constants in the source of `model_init(trial)`, which include all keys that it reads.
+    """Return all string constants in the source of `model_init`; each key that it reads from `trial` is among them.
 
-    Return None if the source is not available, or uses `trial` in any other way than to read keys by constant names.
+    Return None if the source is not available, or if it uses `trial` in other ways than to read constant keys, in
+    comparisons, or as an `if` condition.
     """
     if not inspect.isfunction(model_init) or hasattr(model_init, "__wrapped__"):
         return None
@@ -85,7 +86,10 @@ def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
 
 
 def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
-    """Return the objects that a node tests (`if trial is not None`) or reads by a constant key (`trial["layers"]`)."""
+    """Return the expressions that a node reads by a constant key, compares, or uses as an `if` condition.
+
+    For example, the node `trial["layers"]` reads the expression `trial`, and `trial is not None` compares it.
+    """
     match node:
         case ast.Subscript(value, ast.Constant()) | ast.Call(ast.Attribute(value), [ast.Constant(), *_]):
             return [value]
@@ -97,9 +101,9 @@ def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
 
 
 def parts_of(trainer: Trainer) -> dict[str, Any]:
-    """Return the arguments from which a trainer was built, by name, without those in `_NOT_COPIED`.
+    """Return the arguments from which a trainer was built, by name. Leave out the arguments in `_NOT_COPIED`.
 
-    The callbacks that Trainer adds itself are left out, too.
+    Also leave out the callbacks that Trainer adds itself.
     """
     parameters = inspect.signature(Trainer.__init__).parameters
     names = [name for name in parameters if name not in (*_NOT_COPIED, "callbacks")]
@@ -110,8 +114,8 @@ def parts_of(trainer: Trainer) -> dict[str, Any]:
 def own_state(trainer: Trainer) -> dict[str, Any]:
     """Return the attributes that a subclass or the user has added to a trainer, such as class weights.
 
-    An attribute belongs to Trainer itself if any method in Trainer's source, not only the constructor, assigns it to
-    `self`. The attributes in `_MODEL_ATTRIBUTES` are always returned.
+    An attribute belongs to Trainer itself if at least one method in Trainer's source assigns it to `self`. The
+    attributes in `_MODEL_ATTRIBUTES` are always returned.
     """
     tree = ast.parse(inspect.getsource(Trainer))
     stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]

@@ -115,7 +115,7 @@ def _report_evaluations(
     """Inside the context, pass the metrics of every evaluation during the training to the callback.
 
     With several evaluation sets, `evaluate` calls itself for each set; only the metrics of the outer call are passed
-    on. `add_scores` adds the values of the study's metrics to these metrics.
+    on. The callback gets the result of `add_scores` for these metrics (see `_make_scorer`).
     """
     evaluate, depth = trainer.evaluate, 0
 
@@ -142,7 +142,10 @@ def _report_evaluations(
 def _make_scorer(
     compute_objective: Callable[[dict[str, float]], Any] | None, trial: RunningTrial
 ) -> Callable[[dict[str, float]], dict[str, float]]:
-    """Return a function that adds the values of `compute_objective` to an evaluation, by the study's metric names."""
+    """Return a function that takes and returns the metrics of an evaluation, and adds the study's metrics to them.
+
+    `compute_objective` returns the values of the study's metrics; None = the function adds nothing.
+    """
 
     def add_scores(metrics: dict[str, float]) -> dict[str, float]:
         if compute_objective is None:
@@ -166,7 +169,7 @@ def _make_scorer(
 
 
 class TrialCallback(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """The last callback of a training. It reports evaluations, and ends the training at the amount of the trial."""
+    """Reports evaluations, and ends the training at the trial's amount. Must come after all other callbacks."""
 
     def __init__(self, trial: RunningTrial, checkpoint: str | None = None) -> None:
         self._trial, self._checkpoint = trial, checkpoint
@@ -212,17 +215,18 @@ def objective_of(
 ) -> Callable[..., Any]:
     """Return an objective for `hpo.search` that trains like this trainer; use it instead of `hyperparameter_search`.
 
-    The space may have TrainingArguments of the trainer, and values that `model_init(trial)` reads (see
+    A key of the space is a field of `TrainingArguments`, or a key that `model_init(trial)` reads (see
     `SearchedValues`). The trainer's arguments form the default configuration, which is the first point if it is in the
     space. Every trial has a new trainer of the same class. The new trainer gets copies of the attributes that a
-    subclass of Trainer or the user has added to `trainer`, such as class weights. The models of the `study.checkpoints`
-    best trials are stored as folders for `from_pretrained`. `study.best.model_dir` is the folder of the best model.
+    subclass of Trainer or the user has added to `trainer`, such as class weights. The setting `study.checkpoints` says
+    how many of the best trials have their models stored, as folders for `from_pretrained`. `study.best.model_dir` is
+    the folder of the best model.
 
     Args:
         trainer: a trainer with `model_init`.
         compute_objective: as in `hyperparameter_search`. The function gets the metrics of `evaluate`, such as
-            `eval_loss`. It returns one value for each of the study's metrics, in their order. If it is given, the
-            study's metrics must have other names than the metrics of `evaluate`.
+            `eval_loss`. It returns one value for each of the study's metrics, in the order of these metrics. The names
+            of the study's metrics must then differ from the names of the metrics of `evaluate`.
 
     Raises:
         ConfigError: the trainer has no `model_init`.
@@ -232,7 +236,9 @@ def objective_of(
         >>> study = hpo.search(objective_of(trainer), space, metric="accuracy", direction="maximize", trials=20)
     """
     if trainer.model_init is None:
-        raise ConfigError("trainer: must have model_init, because every trial needs a new model; give it to Trainer")
+        raise ConfigError(
+            "trainer: must have a model_init, because every trial needs a new model; set Trainer(model_init=...)"
+        )
     kind, given, described = type(trainer), trainer.args, trainer.args.to_dict()
     takes_trial = number_of_arguments(trainer.model_init) == 1
     model_init, parts, own = trainer.model_init, parts_of(trainer), own_state(trainer)

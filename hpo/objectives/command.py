@@ -37,8 +37,8 @@ CODE_KEYS = ("command.line", "command.config")
 _LINES_IN_ERROR = 3
 _SECONDS_TO_END = 10.0
 _CONTINUES_HINT = (
-    "a program that stops at {task.amount} and continues from {task.resume_dir}: write both into command.line, and set "
-    "command.continues=true"
+    "a program that stops at {task.amount} and continues from {task.resume_dir}; write both placeholders into "
+    "command.line, and set command.continues=true"
 )
 _MILLISECONDS_BETWEEN_CHECKS = 100
 _MOST_IN_PIPE = 1 << 20  # the most bytes that a pipe can hold on this system
@@ -52,9 +52,10 @@ REVISION = 4
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a setting of the command is not valid, or if the command does not use a value.
+    """Raise ConfigError if a setting of the command is not valid.
 
-    Raise DocumentError if the command's configuration file cannot be read.
+    If the command has a configuration file, also raise ConfigError for a value of the trial that neither this file nor
+    the command line uses. Raise DocumentError if this file cannot be read.
     """
     command = CommandLine(config)
     names = command.names
@@ -66,14 +67,14 @@ def check(config: Mapping[str, Any]) -> None:
         return
     if not {*names} & {*COPY}:
         raise ConfigError(
-            f"command.config: has no effect, because command.line has no {{config}}; add {{config}}, the path of the "
-            f"trial's copy of {command.file!r}, to command.line, such as --config {{config}}"
+            f"command.config: has no effect, because command.line has no {{config}}; extend command.line, for example "
+            f"by --config {{config}}; {{config}} becomes the path of the trial's copy of {command.file!r}"
         )
     command.refuse_unread(command.values)
 
 
 def code_files(config: Mapping[str, Any]) -> list[str]:
-    """Return the files of the command's code: scripts, programs, configurations, and Python modules that it runs."""
+    """Return the paths of the programs, Python modules and configuration files that the command uses."""
     return command_code.code_files(CommandLine(config))
 
 
@@ -126,8 +127,8 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
         )
     if command.file is None and "config" in missing:
         raise ConfigError(
-            "command.config: is missing, but command.line has {config}, the path of a trial's copy of the "
-            "configuration file; give command.config=FILE, a file in YAML or JSON"
+            "command.config: is missing, but command.line has {config}; give command.config=FILE, a file in YAML or "
+            "JSON; {config} becomes the path of the trial's copy of this file"
         )
     command.refuse_unread(searched)
     if command.file is None and not command.takes_all(searched):
@@ -153,15 +154,15 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any] | None]:
     """Run the command, yield the reports in its output, and return the final values.
 
-    The final value of a name comes from the first of these sources that has the name:
+    The final value of a metric comes from the first of these sources that has the metric:
 
     1. the program's result file;
-    2. with `study.score=best`, the first line of the output with the best score;
-    3. the last line of the output that has the name.
+    2. with `study.score=best`, the first report in the output with the best score;
+    3. the last line of the output that has the metric.
 
     If the program can continue from a state, and its result file does not have the score, return None. The score then
-    comes from all reports of the training, including the reports before the state. The command's output is passed on at
-    once to the same stream of this process.
+    comes from all reports of the training, including the reports before the state. The command's stdout and stderr are
+    copied at once to the same streams of this process.
 
     Raises:
         ProgramError: the command cannot be run, ends with an exit code other than 0, or gives no values.
@@ -201,7 +202,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
                 _refuse_nothing_read(command, reader.points, task["metric"])
         except ProgramError as error:
             last = (streams[0].last or streams[1].last or [""])[-1]
-            output = f"its last line was {last!r}" if last else "it printed nothing"
+            output = f"the last line of the output was {last!r}" if last else "the command printed nothing"
             raise ProgramError(f"{error}; {output}") from error
     if command.continues and task["metric"] not in final:
         return None
@@ -212,7 +213,11 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 
 
 def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
-    """Create a training's folders, by default in `temporary`. Return each path by its KEY in `{task.KEY}`."""
+    """Create a training's folders, and return their paths by name: `folder`, `resume_dir` and `dir`.
+
+    `state` is the path for `resume_dir`, and `files` is the path for `dir`. If a path is None, the folder is in
+    `temporary`, as `folder` always is. The command line has the paths as `{task.folder}`, and so on.
+    """
     given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
     for folder in (*folders.values(), Path(temporary, "config")):
@@ -221,14 +226,14 @@ def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, 
 
 
 def _refuse_nothing_read(command: CommandLine, points: Sequence[Mapping[str, Any]], metric: str) -> None:
-    """Raise ProgramError if no line has values, or if no line matches the pattern of the study's metric."""
+    """Raise ProgramError if no line of the output has values, or if the metric has a pattern that matches no line."""
     pattern = command.patterns.get(metric)
     if pattern is not None and not any(metric in point for point in points):
         raise ProgramError(f"no line of the command's output matches command.pattern.{metric}={pattern.pattern!r}")
     if not points:
         raise ProgramError(
-            f'the command printed no line of JSON; print a line such as {{"{metric}": 0.25}}, or give a regular '
-            f'expression that reads {metric} from other lines, such as "command.pattern={{{metric}: '
+            f'the command printed no line of JSON; print a line such as {{"{metric}": 0.25}}, or read {metric} from '
+            f'other lines with a regular expression, for example by "command.pattern={{{metric}: '
             f"'{metric}[ :=]+([0-9.]+|nan)'}}\""
         )
 
@@ -249,9 +254,9 @@ def _best(points: Sequence[dict[str, Any]], metric: str, is_max: bool) -> dict[s
 
 
 def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"], read: Sequence["_Stream"]) -> Iterator[str]:
-    """Pass on the output of all streams until the command ends; yield the lines of the streams in `read`.
+    """Copy all streams of the command to this process's streams, and yield the lines of the streams in `read`.
 
-    Do not wait for the end of the streams, because processes that outlive the command may hold them open.
+    Stop when the command ends. The streams may stay open longer, in processes that outlive the command.
     """
     poll, left = select.poll(), {stream.pipe: stream for stream in streams}
     for pipe in left:
@@ -268,14 +273,14 @@ def _lines(process: subprocess.Popen[bytes], streams: Sequence["_Stream"], read:
             else:
                 poll.unregister(pipe)
                 del left[pipe]
-        # Yield only after the output of both streams is passed on, because the caller may stop the command at any line.
+        # Yield only after the output of both streams is copied, because the caller may stop the command at any line.
         yield from lines
     rests = [(stream, stream.take(b"", is_last=True)) for stream in streams]
     yield from (line for stream, lines in rests if stream in read for line in lines)
 
 
 class _Stream:
-    """An output stream of a command. It is passed on to this process's stream of the same name, and split into lines.
+    """An output stream of a command. It is copied to this process's stream of the same name, and split into lines.
 
     Attributes:
         pipe: the descriptor to read from.
@@ -290,11 +295,11 @@ class _Stream:
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Write the complete lines to this process's stream, and return them.
+        """Write the lines that `chunk` completes to this process's stream, and return these lines.
 
-        An incomplete line waits for its end, so that lines of the two streams do not mix in one log. If more than
-        `LONGEST_LINE` characters are there, they are all written at once. A returned line may then lack characters
-        after its first `LONGEST_LINE`.
+        An incomplete line is written when its end arrives, so that lines of the two streams do not mix in one log. But
+        as soon as the text that is not written yet has more than `LONGEST_LINE` characters, all of it is written. A
+        returned line that is longer than `LONGEST_LINE` may lack characters after the first `LONGEST_LINE`.
         """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE

@@ -1,4 +1,4 @@
-"""Finds the code of a command, without importing it: files named in its command line, and modules run by `-m`."""
+"""Finds the files with a command's code: files that the command line names, and modules that `-m` runs."""
 
 import os
 import re
@@ -28,9 +28,10 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return notes for the user: the program is missing on this machine, or its file is not found.
+    """Return a note for the user if this machine cannot run the program, or if the file with its code is not found.
 
-    Without the file, resume and reproduce do not notice that the program has changed.
+    The file is not found if the program is installed, or if its module is neither in the working directory nor on
+    PYTHONPATH. Resume and reproduce then do not notice that the program has changed.
     """
     if (missing := _missing_program(command)) is not None:
         return [f"command.line: {missing} on this machine, so trainings on this machine will fail"]
@@ -57,7 +58,7 @@ def _missing_program(command: CommandLine) -> str | None:
 
 
 def _programs(command: CommandLine) -> set[str]:
-    """Return the paths of the programs and modules that the command runs, without installed programs."""
+    """Return the paths of the programs and modules that the command runs. Leave out installed programs."""
     named = {name for name in _named(command) if _is_file(name)}
     programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
     # A folder with a __main__.py can be run too.
@@ -87,7 +88,11 @@ def _places(command: CommandLine) -> list[Path]:
 
 
 def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """For each option such as `-m`, yield all words after it; for `--module=NAME` and `-mNAME`, only the name."""
+    """For each option that a module's name follows, yield all words after the option.
+
+    The options are `_MODULE_OPTIONS` and, for Python, the matches of `_COMBINED_OPTION`. For `--module=NAME` and
+    `-mNAME`, yield only the name.
+    """
     for number, word in enumerate(words, start=1):
         option, _, name = word.partition("=")
         if option in _MODULE_OPTIONS:

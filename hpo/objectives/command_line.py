@@ -30,7 +30,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command from the objective's configuration. The command line and its configuration file are parsed once."""
+    """A command from the objective's configuration. The command line and the command's file are parsed only once."""
 
     config: Mapping[str, Any]
 
@@ -64,7 +64,10 @@ class CommandLine:
 
     @property
     def secrets(self) -> list[str]:
-        """The options and variables with secret names, such as `--api-key`, whose values are written in the line."""
+        """The options and variables that look like secrets, such as `--api-key`, and have a value in the command line.
+
+        A value that is a placeholder or a variable (`$NAME`) does not count.
+        """
         found = []
         for word, following in pairwise([*self.words, ""]):
             name, equals, value = word.partition("=")
@@ -112,7 +115,8 @@ class CommandLine:
     def amount_without_full(self) -> str | None:
         """The text `{task.amount}` if the command line has this placeholder without a default; otherwise None.
 
-        A full training has no amount, so such a line fails. With `{task.amount:30}`, a full training gets 30.
+        The default is the text after the colon: with `{task.amount:30}`, a full training gets 30. Without a default, a
+        full training fails, because it has no amount.
         """
         fields = [(name, spec) for word in self.words for _, name, spec, _ in string.Formatter().parse(word)]
         return next((f"{{{name}}}" for name, spec in fields if name == _AMOUNT and not spec), None)
@@ -167,16 +171,19 @@ class CommandLine:
         return rest | {key: value for key, value in wholes.items() if value is not _MISSING}
 
     def takes_all(self, searched: Sequence[str] = ()) -> bool:
-        """Return whether the command line has `{args}`, and `args` is not a key of the trial."""
+        """Return whether `{args}` in the command line stands for all values.
+
+        It does not if `args` is a key in `searched` or in the configuration. Return False if the line has no `{args}`.
+        """
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
     def refuse_unread(self, keys: Iterable[str]) -> None:
         """Raise ConfigError for a key that neither the configuration file nor the command line uses."""
         for key in () if self.takes_all() else keys:
             if not self._reads(key):
-                in_file = f"{self.file} has no such key, and " if self.file else ""
-                place = "into the file" if self.file else f"there, such as --{_last(key)}={{{key}}}"
-                hint = nearest(key, [*flatten(self.base), *self.names]) or f"; write it {place}"
+                in_file = f"is not a key of {self.file}, and " if self.file else ""
+                place = f"the key to {self.file}" if self.file else f"--{_last(key)}={{{key}}} to command.line"
+                hint = nearest(key, [*flatten(self.base), *self.names]) or f"; add {place}"
                 raise ConfigError(f"{key}: {in_file}command.line has no {{{key}}}{hint}")
 
     def write_copy(self, folder: Path) -> dict[str, str]:
@@ -218,7 +225,10 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each value not used elsewhere; replace a key by its last part if that is unique."""
+        """Yield `--key=value` for each value that the configuration file and the rest of the command line do not use.
+
+        The key is shortened to the part after its last dot, unless another yielded key ends with the same part.
+        """
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():
@@ -241,12 +251,15 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return a value as text; for the amount of a full training, which is None, return `spec`."""
+    """Return the value of a name as text. In a full training, `task.amount` is None; return its default, `spec`."""
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 
 def _flag(word: str) -> tuple[str, str] | None:
-    """Return the key and the option of `{flag:KEY}` or `{flag:KEY:--option}`; None if the word has no flag."""
+    """Return the key and the option of `{flag:KEY:--option}`; None if the word has no flag.
+
+    For `{flag:KEY}`, the option is `--` with the part of the key after its last dot.
+    """
     parts = [(text, spec) for text, name, spec, _ in string.Formatter().parse(word) if name == "flag" and spec]
     if not parts:
         return None

@@ -93,7 +93,10 @@ class Reader:
 
 
 class JsonReader(Reader):
-    """Reads lines that are JSON objects. In any other line, reads a JSON object or Python dict if it has the metric."""
+    """Reads lines that are JSON objects.
+
+    In any other line, reads the first JSON object or Python dict that contains the study's metric.
+    """
 
     def take(self, line: str) -> Iterator[dict[str, Any]]:
         """Read a line. Yield warnings, and the reports that this line completes."""
@@ -127,8 +130,8 @@ class JsonReader(Reader):
 class PatternReader(Reader):
     """Reads values by regular expressions.
 
-    An epoch or step also applies to the lines after it. If there is a pattern for the epoch or step, values before its
-    first match are not reported.
+    An epoch or step that a pattern finds in a line also applies to the following lines. If the epoch or the step has a
+    pattern, values are reported only from the first line in which such a pattern matches.
     """
 
     def __init__(self, metric: str, patterns: Mapping[str, re.Pattern[str]]) -> None:
@@ -194,8 +197,8 @@ def read_name(name: Any) -> str | None:
     path = PurePath(name) if isinstance(name, str) else PurePath()
     if name is not None and (path.suffix.lower() not in RESULTS or path.is_absolute() or ".." in path.parts):
         raise ConfigError(
-            f"command.result: must be the name of a file in {{task.folder}} that ends in {' or '.join(RESULTS)}, given "
-            f"{name!r}"
+            f"command.result: must be the name of a file in {{task.folder}}, with the suffix {' or '.join(RESULTS)}, "
+            f"given {name!r}"
         )
     return None if name is None else str(path)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 OUTSIDE = f"{__name__}:run_fold"
-"""The path of this objective."""
+"""The import path of this objective, as MODULE:FUNCTION."""
 
 # The user's own training stores the states that it continues from.
 CONTINUES = True
@@ -24,7 +24,7 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG00
         "preprocessing": where,
         "vocabulary": where,
         "checkpoint": f"{where} and reported its score",
-        "determinism": f"{where}, and hpo cannot repeat it",
+        "determinism": f"{where}, and hpo cannot repeat the training",
     }
 
 

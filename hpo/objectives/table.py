@@ -25,7 +25,7 @@ _LEAST = 1e-6
 _MOST_ROWS, _MANY_ROWS = 0.9, 20
 
 
-_WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the score, or several as folds"}
+_WANTED = {"path": "a table in CSV or Parquet", "metric": "the column of the score, or a list of columns, one per fold"}
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -56,7 +56,7 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
             f"hyperparameters in data.columns"
         )
     if table.left_out:
-        notes.append(f"table: columns that are not hyperparameters: {', '.join(table.left_out)}")
+        notes.append(f"table: these columns are not hyperparameters: {', '.join(table.left_out)}")
     points = [dict(zip(table.values, key, strict=True)) for key in table.rows] if table.absent == "exclude" else None
     has_curves = any(row.curve is not None for row in table.rows.values())
     return {
@@ -65,7 +65,9 @@ def describe_search(config: Mapping[str, Any]) -> dict[str, Any]:
         "folds": table.num_folds,
         "files": table.files,
         "notes": notes,
-        "amounts_need": None if has_curves else "learning curves: give data.curves and data.curve",
+        "amounts_need": None
+        if has_curves
+        else "learning curves (set data.curves to a file of JSON lines, and data.curve to the curve's field in a line)",
     }
 
 
@@ -76,19 +78,21 @@ def describe_method(config: Mapping[str, Any]) -> dict[str, Any]:
     columns = metric if isinstance(metric, str) else ", ".join(metric)
     own = str(config["data"].get("metric_name"))
     return {
-        "preprocessing": f"none here: scores are looked up in {len(table.rows):,} measured configurations",
+        "preprocessing": f"no preprocessing, because scores come from a table of {len(table.rows):,} configurations",
         "vocabulary": "none here",
         "metrics": {own: f"read from {columns} of the table"},
         "columns": table.numbers,
-        "checkpoint": "the score in the table; with a learning curve, the best score up to the amount of training",
-        "determinism": "a lookup: the same every time",
+        "checkpoint": "the score in the table; if the table has learning curves, the best score on the curve up to the "
+        "trial's amount",
+        "determinism": "a training has the same score every time, because the score is looked up in the table",
     }
 
 
 def describe_cost(config: Mapping[str, Any]) -> float:
-    """Return the configuration's cost in the table, in seconds; with a learning curve, the cost of one epoch.
+    """Return the configuration's cost in the table, in seconds.
 
-    Return 1 if the table has no cost, or does not have the configuration.
+    If the table has a learning curve of the configuration, return the cost of one point of the curve. Return 1 if the
+    table has no cost, or does not have the configuration.
     """
     row, _ = _row(config)
     if row is None or row.cost is None:
@@ -101,8 +105,8 @@ def describe_cost(config: Mapping[str, Any]) -> float:
 def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, float]]:
     """Return a dict with the table's score for the task's configuration and fold, and with `seconds`.
 
-    If there is a learning curve, yield its epochs after `task["trained"]` up to the task's amount. The score is then
-    the best value on the curve up to that amount, and the dict also has `units` and `amount`.
+    If the configuration has a learning curve, yield the curve's epochs after `task["trained"]` up to the task's amount.
+    The score is then the best value on the curve up to that amount, and the dict also has `units` and `amount`.
 
     The dict also has every other metric, and every other number that has a limit. These come from the columns of the
     same names, and do not depend on the fold or the amount.
@@ -169,7 +173,10 @@ def _table(config: Mapping[str, Any]) -> Table:
 
 @functools.lru_cache(maxsize=4)
 def _read(data: str, _changed: int) -> Table:
-    """Read a table. The cache reads a file once per process, and again when the file has changed."""
+    """Read the table that the settings `data` (in JSON) describe.
+
+    The cache of this function keeps the table until `_changed`, the modification time of the file, differs.
+    """
     try:
         return read_table(TableConfig.model_validate_json(data))
     except ValidationError as error:

@@ -71,9 +71,10 @@ class Table:
     def nearest(self, point: Key) -> tuple[Row, float]:
         """Return the row nearest to a point, and the distance. On ties, return the row that comes first in the table.
 
-        Each hyperparameter has its own distance, and the result is their mean. The distance of two numbers is the
-        difference of their ranks among the table's values, divided by the largest possible difference. Equal texts
-        have the distance 0, different texts 1. A value that is not in the table has the distance 1 from all values.
+        The distance of a row from the point is the mean of the distances between their values, over the
+        hyperparameters. The distance of two numbers is the difference of their ranks among the table's values, divided
+        by the largest possible difference. Equal texts have the distance 0, different texts 1. A value that is not in
+        the table has the distance 1 from all values.
         """
         # The distance of each row from the point in each hyperparameter; shape (rows, hyperparameters).
         parts = np.ones(self._row_places.shape)
@@ -101,7 +102,10 @@ class Table:
 
     @cached_property
     def _row_places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
-        """The position in `values` of each value in each row; shape (rows, hyperparameters)."""
+        """The rank of each row's value of each hyperparameter among the values of this hyperparameter in `values`.
+
+        The shape is (rows, hyperparameters).
+        """
         return np.array([[places[v] for places, v in zip(self._places, key, strict=True)] for key in self.rows])
 
 
@@ -163,7 +167,8 @@ def read_table(config: TableConfig) -> Table:
 def _join_curves(table: Table, path: Path, field: str) -> Table:
     """Give each row its learning curve from a file of JSON lines; drop rows without a curve.
 
-    Some fields of a line are also columns of the table. A line belongs to a row if both have equal values there.
+    The curve of a line is in `field`. Some other fields of a line are also columns of the table. A line belongs to a
+    row if the line and the row have equal values in all these columns.
     """
     curves = _read_curves(path)
     if not curves or any(field not in line for line in curves):
@@ -227,7 +232,7 @@ def _read_frame(path: Path) -> Any:
             return pd.read_parquet(path)
         content = _content(path)
         if b"\0" in content:
-            raise ValueError("it has a NUL character; if the file is in UTF-16, convert it to UTF-8")
+            raise ValueError("the file has a NUL character; a file in UTF-16 must be converted to UTF-8")
         # Check for duplicate column names, which pandas would rename. Like pandas, take the first row that is not blank
         # as the header.
         rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))

@@ -54,13 +54,15 @@ class Pair(AtBudget):
     Attributes:
         a, b: the labels of the strategies A and B.
         pairs: the number of pairs of searches, one by A and one by B with the same seed.
-        mean_difference: the mean gain of B over A, in the metric's unit. If it is below 0, A is better. It is null if a
-            search has no complete trial within the budget and the limits.
+        mean_difference: the mean gain of B over A, in the metric's unit; below 0, A is better. Null if a search has no
+            complete trial within the budget and the limits.
         a_beats_b: the share of the pairs of searches in which A is better than B; a tie counts as half.
-        interval: the interval of `mean_difference`. It excludes 0 exactly if one strategy is significantly better.
+        interval: the confidence interval of `mean_difference`, with the confidence level 1 - `level`. The interval
+            excludes 0 exactly if one strategy is significantly better.
         p: the p-value of a two-sided sign-flip test; null if `mean_difference` is null.
-        p_holm: `p` after Holm's correction for all pairs at this budget that have a `p`; null if `p` is null.
-        level: the significance level for `p`: 0.05 / the divisor of Holm's correction. It is null if `p` is null.
+        p_holm: `p` after Holm's correction for all pairs of strategies at this budget whose `p` is not null; null if
+            `p` is null.
+        level: the significance level for `p`, which is 0.05 / the divisor of Holm's correction; null if `p` is null.
         better: the label of the better strategy; null = no significant difference.
     """
 
@@ -86,9 +88,9 @@ class FoldPair(TypedDict):
     Attributes:
         by_fold: the difference of the winners' scores on each fold; empty with several metrics.
         mean_difference: the difference of the winners' expected scores. If an expected score is not known, this is the
-            mean of `by_fold`. With several metrics, it is the difference of the hypervolume regrets.
-        interval: the 95 % interval of `mean_difference`; null if an expected score is not known, or with several
-            metrics.
+            mean of `by_fold`. With several metrics, this is the hypervolume regret of A minus that of B.
+        interval: the 95 % confidence interval of `mean_difference`. Null if an expected score is not known, or if there
+            are several metrics.
     """
 
     a: str
@@ -104,9 +106,9 @@ class WinnerOf(TypedDict):
     Attributes:
         trial: the number of the winner; null = the study has no winner.
         folds: the winner's score on each fold in the search; empty without a winner.
-        fresh: the winner's mean score on fresh seeds; absent if the search's scores chose the winner.
-        values: by name, the winner's value of each metric, and of each other number that has a limit. Empty without a
-            winner. The key is absent if the study has only one metric and no limits.
+        fresh: the winner's mean score on fresh seeds; absent if the winner was chosen by the scores of the search.
+        values: the winner's value of each metric, and of each other number that every training returns, by name. Empty
+            without a winner. The key `values` is absent if the study has only one metric and no limits.
     """
 
     label: str
@@ -128,9 +130,10 @@ class FrontsJson(TypedDict):
             where h is the hypervolume of the search's own front.
         is_table: whether the scale and the best front come from a whole table of scores. If not, they come from the
             trials of the searches.
-        attainment: by label of a strategy or study, and then by percentage, a staircase as a list of its corners. For
-            percentage p, at least p percent of the label's searches attain each corner. A single search has only
-            percentage 50. Absent with more than two metrics.
+        attainment: pairs of metric values, by label of the strategy or the study, and then by percentage. For
+            percentage p, these are the best pairs that at least p percent of the label's searches attain. A search
+            attains a pair if one of its trials within the limits is at least as good in both metrics. A single search
+            has only percentage 50. Absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -153,13 +156,14 @@ class ComparisonJson(TypedDict):
         strategies: by label, the settings of each strategy, or of each study's strategy.
         method: how the numbers were computed.
         notes: sentences about how to read the results.
-        curves: for each label and each unit of a budget, the curve of the best score so far: the budgets, and at each
-            budget the `mean` with the ends `low` and `high` of its band.
+        curves: the curves of the mean best score so far, by label and then by unit of the budgets. The unit is also the
+            key of the list of budgets. For each budget, the list `mean` has the mean, and the lists `low` and `high`
+            have the ends of the mean's 95 % interval.
         pairs: the tests of all pairs of strategies; empty in a comparison of studies.
         winners: the winner of each study; absent in a comparison of strategies.
-        folds: the gain of one study over the other, for each compared pair; absent in a comparison of strategies. Only
+        folds: for each pair of compared studies, how their winners' scores differ, on each fold and in the mean. Only
             studies with the same data and folds are compared. If there are more than four studies, each is compared
-            only with the best.
+            only with the best study. Absent in a comparison of strategies.
         answers: one sentence per entry of `folds`, and sentences about studies that are not compared; absent in a
             comparison of strategies.
         fronts: the Pareto fronts; absent with one metric.

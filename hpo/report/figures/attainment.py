@@ -44,12 +44,13 @@ def draw_hypervolume(subject: Subject) -> Drawn | Missing:
     caption = (
         f"Hypervolume that the front dominates in {join_names(list(goal.metrics))}. Each metric is scaled from the "
         f"best (0) to the worst (1) trial{' within the limits' * bool(goal.limits)}. The reference point is "
-        f"{REFERENCE} in each, so the maximum is {REFERENCE ** len(goal.metrics):.4g}."
+        f"{REFERENCE} in each metric, so the hypervolume is at most {REFERENCE ** len(goal.metrics):.4g}."
     )
     if reason is None:
         caption += (
-            " Dashed: the mean over random searches that draw from these trials without replacement; the band is the "
-            "standard deviation. Both end at half of the trials; beyond, they depend mostly on the best trials."
+            " The dashed line is the mean hypervolume of random searches that draw from these trials without "
+            "replacement; the band is ± the standard deviation. Both end at half of the trials, because the mean of a "
+            "larger search depends mostly on the best trials."
         )
     else:
         caption += f" The curve of a random search is missing: {reason}."
@@ -64,7 +65,7 @@ Corners = Sequence[Sequence[float]]
 
 
 def draw_attainment(result: ComparisonJson) -> Any:
-    """Return one figure that shows the attainment of every strategy, or the front of every study.
+    """Return a figure of each strategy's attainment; in a comparison of studies, a figure of each study's front.
 
     Return None if there is no front, or if the comparison has more than two metrics.
     """

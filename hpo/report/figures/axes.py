@@ -25,11 +25,13 @@ _MOST_MARKS = 50
 
 
 def axis_of(dimension: Dimension, room: int, values: Sequence[float] = (), has_names: bool = False) -> dict[str, Any]:
-    """Return title and ticks of a dimension's axis in plotly's form.
+    """Return plotly's settings for the title and the ticks of a dimension's axis.
 
-    All tick texts of a finite dimension together have at most `room` characters. The ticks of a logarithmic range cover
-    `values`, or the ends of the range if `values` is empty. On the axis of a finite dimension, the position of a value
-    is its rank. If `has_names` is true, the axis has the texts of the values as categories instead of ranks.
+    The ticks of a logarithmic range cover `values`, or the ends of the range if `values` is empty.
+
+    If the dimension has finitely many values, a value's position on the axis is its rank among these values. If
+    `has_names` is true, the axis has the texts of the values as categories instead of ranks. All tick texts together
+    have at most `room` characters.
     """
     title = {"title_text": escape_markup(short(dimension.key, _LONGEST_NAME)), "tickangle": 0}
     if not isinstance(dimension, Range):
@@ -51,7 +53,7 @@ def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
 
 
 def texts(dimension: Dimension) -> list[str]:
-    """Return the values of a finite dimension as distinct texts."""
+    """Return the values of a dimension with finitely many values as distinct texts."""
     values = dimension.values
     formats = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
     # Take the shortest format in which all texts differ; a number and a text may look the same.
@@ -91,7 +93,10 @@ def log_ticks(values: Sequence[float], most: int = 8) -> dict[str, Any]:
 
 
 def leave_out_far(figure: Any, values: Sequence[float], always: Sequence[float] = ()) -> str:
-    """Exclude outliers from the vertical axis, except values in `always`; return a sentence on outliers, or ""."""
+    """Exclude outliers from the vertical axis, but include the values in `always`.
+
+    Return a sentence about outliers; an empty text if there are none.
+    """
     low, high = fence(values)
     if (low, high) == (min(values), max(values)):
         return ""
@@ -112,7 +117,9 @@ def clip(scores: Mapping[int, float]) -> tuple[dict[int, float], str]:
     far = sum(near[number] != score for number, score in scores.items())
     return (
         near,
-        f" Clipped to the range from {low:.4g} to {high:.4g}: {format_count(far, 'score*')}." if far else "",
+        f" Scores are clipped to the range from {low:.4g} to {high:.4g}, which changes {format_count(far, 'score*')}."
+        if far
+        else "",
     )
 
 

@@ -65,7 +65,8 @@ def draw_best_so_far(subject: Subject) -> Drawn | Missing:
     styled(figure, legend=LEGEND)
     failed = sum(trial.state == "failed" for trial in subject.trials)
     without = f" {format_count(failed, 'trial*')} failed, without a score." if failed else ""
-    within = " Trials beyond a limit are dots only." if len(subject.within_limits) < len(subject.scored) else ""
+    has_exceeding = len(subject.within_limits) < len(subject.scored)
+    within = " Trials that exceed a limit have dots, but do not count for the line." * has_exceeding
     which = (
         subject.scored_text
         if subject.scale_results is None
@@ -90,7 +91,10 @@ def _draw_panel(figure: Any, subject: Subject, dots: _Places, places: _Places, c
 
 
 def _by_scale(subject: Subject, places: _Places) -> Iterator[tuple[str, str, _Places]]:
-    """Yield the name, colour and trials of one line per scale; scores of different scales are not comparable."""
+    """Yield the name, the colour and the trials of each line.
+
+    Each scale has its own line, because scores of different scales are not comparable.
+    """
     scale_results = subject.scale_results
     if scale_results is None:
         yield "best so far", GOOD, places
@@ -114,8 +118,8 @@ def _place_key(place: tuple[float, Trial]) -> tuple[float, int]:
 
 
 _LOOK = {
-    "unbiased": ("unbiased (Tang et al. 2020)", GOOD, "solid"),
-    "biased": ("biased (Dodge et al. 2019)", OTHER, "dash"),
+    "unbiased": ("unbiased estimate (Tang et al. 2020)", GOOD, "solid"),
+    "biased": ("biased estimate (Dodge et al. 2019)", OTHER, "dash"),
 }
 
 
@@ -144,7 +148,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Missing:
     figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
     return Drawn(
         figure,
-        f"The expected best {subject.metric_label} of a random search with this number of trials, by both estimators, "
-        f"± the standard deviation over searches. {DRAWN} The curves end at half of these {len(scores):,} trials; "
-        f"beyond, both estimators depend mostly on the best trial.{far}",
+        f"Two estimates of the expected best {subject.metric_label} of a random search, over the search's number of "
+        f"trials. A band is ± the standard deviation over searches. {DRAWN} The curves end at half of these "
+        f"{len(scores):,} trials, because estimates for a larger search depend mostly on the best trial.{far}",
     )

@@ -1,6 +1,6 @@
 """The figure of a coordinate check, with one panel per training step.
 
-A panel plots the size of each layer's output against the size of the model.
+A panel plots the mean absolute output of each layer against the configuration key that makes the model larger.
 """
 
 from hpo.report.figures.axes import log_ticks, short
@@ -8,14 +8,17 @@ from hpo.report.figures.style import GREY, LEGEND, PALETTE, Drawn, new_figure, s
 from hpo.report.formatting import escape_markup
 from hpo.study.coordinate_check import BOUND, STEPS, CoordinateCheck
 
-# One colour for each of the worst layers; all other layers outside of the bound share the last colour.
+# One colour for each of the five steepest layers; all other layers outside of the bound share the last colour.
 _COLOURS = [PALETTE[name] for name in ("orange", "blue", "green", "purple", "yellow", "black")]
 _CHANGED = ", changed"  # suffix of a layer's name for the size of the change from its output before the first step
 _LONGEST_NAME = 50
 
 
 def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
-    """Draw one line per layer. The layers in `check.outside` have colours; the legend names the worst of them."""
+    """Draw one line per layer. The layers in `check.outside` have colours.
+
+    The legend names at most five of these layers, those with the steepest slopes.
+    """
     figure = new_figure(len(STEPS), [f"after {step} step{'s' * (step > 1)}" for step in STEPS])
     in_legend: set[str] = set()
     named = check.outside[: len(_COLOURS) - 1]
@@ -52,7 +55,8 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     styled(figure, 480, legend=LEGEND | {"y": 1.1})
     return Drawn(
         figure,
-        f"Mean absolute output over {check.key}: one line per layer, one panel per number of training steps. Dashed: "
-        f"the mean absolute change from the output before the first step. Lines should be level. Coloured: layers with "
-        f"a slope further than {BOUND} from 0 in some panel. Layers whose outputs are known to change are grey.",
+        f"The mean absolute output of each layer (one line) against {check.key}, after different numbers of training "
+        f"steps (one panel each). A dashed line is the mean absolute change of a layer's output since before the first "
+        f"step. Lines should be level. A line is coloured if its slope is further than {BOUND} from 0 in at least one "
+        f"panel. Layers whose outputs are known to change are grey.",
     )

@@ -1,4 +1,4 @@
-"""The figure of a Pareto front of several metrics, and of the limits."""
+"""Draws the trials in each pair of metrics, with the Pareto front and the limits."""
 
 import itertools
 import math
@@ -34,9 +34,10 @@ _REACH, _MARGIN = 0.3, 0.06  # as shares of an axis: the most that intervals and
 
 @dataclass(frozen=True)
 class _Axis:
-    """The axis of a metric, or of another number that has a limit in the goal: values and intervals by trial number.
+    """The axis of a metric, or of another number that every training returns.
 
-    `always` has the numbers of the trials that must be visible.
+    `values` and `intervals` have the trials' values and their 95 % intervals by trial number. `always` has the numbers
+    of the trials that must be visible.
     """
 
     name: str
@@ -126,8 +127,8 @@ class _Axis:
 def draw_front(subject: Subject) -> Drawn | Missing:
     """Draw a panel for each pair of metrics.
 
-    Also draw a panel for each number that has a limit but is not a metric. The panel shows the number and the leading
-    metric.
+    Also draw a panel for each other number in `goal.names`, such as a number with a limit. This panel plots the first
+    metric against the number.
     """
     goal = subject.goal
     if goal.is_single:
@@ -137,7 +138,7 @@ def draw_front(subject: Subject) -> Drawn | Missing:
     others = [name for name in goal.names if name not in goal.metrics]
     pairs = [*itertools.combinations(goal.metrics, 2), *((goal.metric, name) for name in others)]
     if not pairs:
-        return missing("the only limit is on the metric itself")
+        return missing("the study has one metric, and the limits concern no other number")
     members = subject.front if len(goal.metrics) > 1 else []
     special = {trial.number: trial for trial in (*members, *([] if subject.winner is None else [subject.winner]))}
     common = [trial for trial in subject.scored if trial.number not in special]
@@ -163,7 +164,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of a metric or of a number with a limit; `scores` has the scores of the front's trials."""
+    """Return the axis of the metric or number `name`; `scores` has the scores of the front's trials."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,
@@ -243,18 +244,23 @@ def _lines(text: str, most: int = 60) -> list[str]:
 
 def _caption(subject: Subject, axes: Mapping[str, _Axis]) -> str:
     goal, winner = subject.goal, subject.winner
+    within = " within the limits" * bool(goal.limits)
     star = "" if winner is None else f"; the star is the {subject.called}"
     text = f"{subject.scored_text}{star}."
     if len(goal.metrics) > 1:
         blue = "Blue: the front" if subject.front else "There is no front: no trial keeps the limits"
-        text += f" {blue}" + (", which no other trial dominates." if subject.front else ".")
+        text += f" {blue}" + (f", which no other trial{within} dominates." if subject.front else ".")
         if subject.front and any(axis.intervals for axis in axes.values()):
             text += " Bars: 95 % intervals over folds and seeds."
     if len(goal.metrics) > 2:
-        text += " A trial that seems dominated in one panel is better in another metric."
+        text += (
+            f" If a trial of the front seems dominated by a trial{within} in one panel, the trial of the front is "
+            "better in another metric."
+        )
     if goal.limits:
         hidden = [str(each) for axis in axes.values() for each in axis.limits if each not in axis.visible]
-        text += f" Dashed: the limits ({join_names([*map(str, goal.limits)])}); hollow: trials that exceed one."
+        text += f" The dashed lines are the limits ({join_names([*map(str, goal.limits)])})."
+        text += " Hollow trials exceed a limit."
         text += f" Outside of the picture: {join_names(hidden)}." if hidden else ""
     if any(axis.num_far for axis in axes.values()):
         text += " Outliers are outside of the picture: double-click to see all."

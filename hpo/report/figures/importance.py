@@ -1,4 +1,7 @@
-"""The figure of each hyperparameter's importance, and of its contribution to the winner's gain over the default."""
+"""Draws each hyperparameter's importance, and each hyperparameter's contribution to the winner's gain.
+
+The gain is the improvement of the score from the default configuration to the winner.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,9 +38,9 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
         _add(figure, each.visible, {"marker": marker, "hovertemplate": "%{y}: %{x:.3f}<extra></extra>"}, column)
         figure.update_xaxes(rangemode="tozero", row=1, col=column)
     caption = (
-        f"Left: PED-ANOVA (Watanabe et al. 2023, as in Optuna) on {subject.scored_text}: how far each hyperparameter's "
-        f"values in the best {best_share(len(subject.scored)):.0%} of the trials differ from those in all trials."
-        f"{_chance_text(known)}"
+        f"Left: importance by PED-ANOVA (Watanabe et al. 2023, as in Optuna) on {subject.scored_text}. A bar shows how "
+        f"far the hyperparameter's values in the best {best_share(len(subject.scored)):.0%} of the trials differ from "
+        f"its values in all trials.{_chance_text(known)}"
     )
     if not drawn:
         caption = f"Importance (PED-ANOVA) is left out: {nothing}."
@@ -53,13 +56,15 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
         look = {"marker": {"color": colours}, "error_x": error}
         _add(figure, gains, {**look, "hovertemplate": "%{y}: %{x:+.4g}<extra></extra>"}, len(titles))
         caption += (
-            f" {'Right: how' if drawn else 'How'} much each hyperparameter (with its conditional hyperparameters) adds "
-            f"to the gain of the {subject.called} over the default in {subject.metric_label.rstrip(',')}; above 0 "
-            "is better. These are Shapley values (HyperSHAP, Wever et al. 2025) of predictions by randomised trees; "
-            "the error bars are the middle 95 % of twenty fits to samples of the trials."
+            f" {'Right: the' if drawn else 'The'} contribution of each hyperparameter (with its conditional "
+            f"hyperparameters) to the gain in {subject.metric_label} of the {subject.called} over the default "
+            "configuration. A contribution above 0 is an improvement. Contributions are Shapley values (HyperSHAP, "
+            "Wever et al. 2025) of predictions by randomised trees. An error bar has the middle 95 % of a contribution "
+            "in twenty fits to samples of the trials."
         )
     if has_several and drawn:
-        caption += f" Each metric has its own panel; {subject.metric} sets the order. Limits are ignored."
+        caption += f" Each metric has its own panel; the importance for {subject.metric} sets the order of the bars."
+        caption += " Limits are ignored."
         caption += "".join(
             f" {name}: {each['missing'] if is_missing(each) else nothing}."
             for name, each in by_metric.items()
@@ -70,15 +75,15 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
     styled(figure, 110 + 30 * len(names), margin={"t": 40, "r": 40, "b": 40, "l": 20}, bargap=0.35, showlegend=False)
     order = [escape_markup(key) for key in reversed(names)]
     figure.update_yaxes(automargin=True, ticksuffix="  ", categoryorder="array", categoryarray=order)
-    return Drawn(figure, f"{caption} None of this applies to values that were not tried.")
+    return Drawn(figure, f"{caption} The figure says nothing about values that were not tried.")
 
 
 def _chance_text(known: Importances) -> str:
-    """Return a sentence for the caption; it says which bars are significant."""
-    significant = "at most 5 % of shuffled scores give as high an importance"
+    """Return the sentence of the caption that says which bars are significant."""
+    significant = "at most 5 % of shuffled scores give an importance at least as high as the real scores"
     if known.num_trials < ENOUGH:
         return f" With so few trials only significant shares are shown ({significant})."
-    return f" Filled bars are significant ({significant}); hollow bars are not, but may still have an effect."
+    return f" Filled bars are significant ({significant}). Hyperparameters with hollow bars may still have an effect."
 
 
 def _add(figure: Any, values: Mapping[str, float], look: dict[str, Any], column: int) -> None:

@@ -49,7 +49,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
     axis = next((axis for axis in _AXES if any(axis in point for point in points)), None)
     metric = _metric(subject.metric, points)
     if axis is None or metric is None:
-        return missing("no point of the learning curves has an epoch or step and a measured value")
+        return missing("the learning curves have no measured values, or neither epochs nor steps")
     means = {trial.number: _mean_curve(trial, axis, metric) for trial in subject.trials}
     scale = max((t.scale for t in subject.trials if means[t.number]), default=0)
     others = [t for t in subject.trials if means[t.number] and t.scale == scale and not subject.is_winner(t)]
@@ -63,7 +63,7 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
     folds = ""
     if (winner := subject.winner) is not None:
         if len(winner.outcomes) > 1:
-            folds = " (dotted: its folds and seeds)"
+            folds = ", with a dotted curve for each fold and seed"
             line = {"color": pale(WINNER, 0.6), "dash": "dot"}
             for index, outcome in sorted(winner.outcomes.items()):
                 _add(
@@ -83,13 +83,13 @@ def draw_learning_curves(subject: Subject) -> Drawn | Missing:
     figure.update_yaxes(title_text=f"{escape_markup(metric)} ({direction})" if direction else escape_markup(metric))
     far = leave_out_far(figure, [y for trace in figure.data for y in trace.y])
     name = subject.metric_label if metric == subject.metric else metric
-    caption = f"{name} during training, mean over folds and seeds; the {subject.called} in orange{folds}."
+    caption = f"{name} during training, as the mean over folds and seeds. The {subject.called} is orange{folds}."
     states = {trial.state for trial in (*drawn, *running)}
-    states_text = " Stopped trials in yellow." * ("stopped" in states) + " Failed trials in purple." * (
+    states_text = " Stopped trials are yellow." * ("stopped" in states) + " Failed trials are purple." * (
         "failed" in states
     )
-    states_text += " Running trials in green." * bool(running)
-    at_scale = f" Only trials at scale {scale} of {subject.goal.target}." if scale else ""
+    states_text += " Running trials are green." * bool(running)
+    at_scale = f" Only trials at scale {scale} are drawn; the target is scale {subject.goal.target}." if scale else ""
     return Drawn(figure, caption + at_scale + states_text + sampled(drawn, ended) + far)
 
 
@@ -147,6 +147,6 @@ def draw_fold_spread(subject: Subject) -> Drawn | Missing:
     count = f"the {len(best)} best of {subject.scored_text}" if len(best) < len(subject.scored) else subject.scored_text
     return Drawn(
         figure,
-        f"{subject.metric_label} on each of {parts}, and their mean (bar), for {count}; the {subject.called} "
-        f"first (★).",
+        f"{subject.metric_label} of {count}. A dot is the value on one of {parts}; a bar is a trial's mean. The "
+        f"{subject.called} has a ★.",
     )

@@ -1,4 +1,4 @@
-"""The best score so far of repeated searches: the mean of each strategy, with a band."""
+"""Draws the mean best score so far of each strategy's searches, with a 95 % band."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from hpo.report.figures.style import LEGEND, PALETTE, add_band, new_figure, pale
 from hpo.report.formatting import escape_markup
 from hpo.trials.trial import loss_of
 
-# Dash patterns distinguish curves of equal colour, if there are more than seven.
+# Dash patterns distinguish curves of equal colour, if there are more curves than colours.
 _COLOURS = [colour for name, colour in PALETTE.items() if name != "black"]
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _ROUNDING = 1e-9
@@ -18,7 +18,10 @@ _AXES = {"trials": "trials", "seconds": "seconds of training, all workers togeth
 
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
-    """Return a figure with a curve and a band per strategy or study, over `trials` or `seconds`; None without data."""
+    """Return a figure of the mean best score so far over `unit`, which is `trials` or `seconds`; None without data.
+
+    Each compared strategy or study has a curve, with a band if there is one. If the optimum is known, draw regrets.
+    """
     figure = new_figure()
     for place, (label, curves) in enumerate(result["curves"].items()):
         curve = curves[unit]

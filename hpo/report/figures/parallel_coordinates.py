@@ -62,7 +62,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
     return Drawn(
         figure,
         f"Each line is a trial ({subject.scored_text}). "
-        f"A stronger blue is better{f' in {subject.metric}' * bool(others)}; orange is the {subject.called}."
+        f"A stronger blue means a better {subject.metric}; the {subject.called} is orange."
         + f" The {len(keys)} most important of {len(subject.keys)} hyperparameters." * (len(subject.keys) > len(keys))
         + sampled(drawn, subject.scored)
         + clipped
@@ -73,7 +73,7 @@ def draw_parallel_coordinates(subject: Subject) -> Drawn | Missing:
 
 
 def _metric_name(subject: Subject, metric: str) -> str:
-    """Return the name of a metric's axis, which differs from the names of the hyperparameters."""
+    """Return the name of a metric's axis: the metric's name, with a prefix if a hyperparameter has the same name."""
     return f"metric.{metric}" if metric in subject.space.keys else metric
 
 
@@ -117,7 +117,10 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis over `places`. Trials without a place are at its start, `gap` below the lowest place."""
+    """Return an axis for the numbers in `places`, by trial number.
+
+    A trial that is not in `places` is at the start of the axis, `gap` below the lowest number.
+    """
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())
 
@@ -130,7 +133,7 @@ def _scaled(
 
 
 def _label(figure: Any, axes: Mapping[str, _Axis]) -> None:
-    """Draw the axes with their ticks and names; a name that would overlap is shortened to its last part."""
+    """Draw the axes with their ticks and names; shorten a name that would overlap the name of the next axis."""
     for place, axis in enumerate(axes.values()):
         line = {"color": "#888", "width": 1}
         figure.add_shape(type="line", x0=place, x1=place, y0=0, y1=1, line=line, layer="below")

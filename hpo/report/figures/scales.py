@@ -1,4 +1,4 @@
-"""Figures of a study with scales: the score over each hyperparameter (one line per scale), and the loss over cost."""
+"""Draws two figures of a study with scales: the score over each hyperparameter, and the best score over cost."""
 
 import math
 from collections.abc import Sequence
@@ -92,7 +92,10 @@ def _x(dimension: Dimension, trial: Trial) -> Any:
 
 
 def _envelope(dimension: Dimension, ranked: Sequence[Trial], is_grid: bool) -> list[Trial]:
-    """Return the best trial in each of a few equal bins of the tried values; each value of a grid is its own bin."""
+    """Return the best trial in each of at most eight bins; the bins have equal widths on the axis.
+
+    If `is_grid` is true, each tried value has its own bin instead. `ranked` has the best trial first.
+    """
     units = {trial.number: dimension.to_unit(trial.point[dimension.key]) for trial in ranked}
     low, high = min(units.values()), max(units.values())
     count = max(2, min(_MOST_BINS, round(math.sqrt(2 * len(ranked)))))
@@ -116,7 +119,12 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 
 
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
-    """Return the ends of the loss axis. The worst trials are outside: they would flatten all other differences."""
+    """Return the lowest and the highest loss on the axis.
+
+    The axis leaves out the worst trials, because they would flatten the differences between all other losses. The
+    highest loss is the largest best loss of a scale, plus a distance. 70 % of the trials are within this distance of
+    the best loss of their scale.
+    """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
     return [min(bests), max(bests) + float(np.quantile(behind, _VISIBLE_SHARE))]
@@ -130,7 +138,10 @@ def _end_axis(figure: Any, subject: Subject, losses: Sequence[float]) -> None:
 
 
 def draw_loss_over_cost(subject: Subject) -> Drawn | Missing:
-    """Draw the best score of each scale over the cost of a training, and the power law that predicts the target."""
+    """Draw the best score of each scale over the cost of a training.
+
+    Also draw the power law, and its prediction of the best score at the target scale.
+    """
     scale_results = subject.scale_results
     if scale_results is None:
         return missing("the study has no scales")
@@ -172,9 +183,9 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Missing:
             hovertemplate=f"%{{y}} ({law.low:.4g} to {law.high:.4g})<extra>predicted</extra>",
         )
         prediction = (
-            f"Dashed: the power law loss = {law.factor:.4g} cost^-{law.exponent:.3g}, fitted to the best trials of the "
-            f"scales below the target, and its prediction for the target with the 95 % interval. So few scales cannot "
-            f"show an irreducible loss."
+            f"The dashed line is the power law loss = {law.factor:.4g} cost^-{law.exponent:.3g}, fitted to the best "
+            f"trials of the scales below the target. The hollow diamond is the prediction for the target, with the "
+            f"95 % interval. There are too few scales to also fit an irreducible loss."
         )
     losses = _visible_losses(scale_results)
     if law is not None:
@@ -184,7 +195,7 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Missing:
     _end_axis(figure, subject, losses)
     figure.update_yaxes(title_text=f"{metric} ({subject.direction})")
     styled(figure, legend=LEGEND)
-    figure.update_xaxes(title_text="cost of a training, the first scale's = 1 (log)", **log_ticks(ends))
+    figure.update_xaxes(title_text="cost of a training, relative to the first scale (log)", **log_ticks(ends))
     return Drawn(figure, f"The best {subject.metric_label} of each scale over the cost of a training. {prediction}")
 
 

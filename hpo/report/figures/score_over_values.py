@@ -29,7 +29,10 @@ _MAP = {"connectgaps": True, "contours_coloring": "heatmap", "hoverinfo": "none"
 
 @dataclass(frozen=True)
 class _Axis:
-    """A hyperparameter, and the position of each trial that has it, by trial number."""
+    """The axis of a hyperparameter.
+
+    `places` has the position on the axis for each trial that has the hyperparameter, by trial number.
+    """
 
     dimension: Dimension
     places: Mapping[int, Any]
@@ -88,17 +91,21 @@ def draw_contours(subject: Subject) -> Drawn | Missing:
     height, margin = 480 if size == 1 else 230 * size, {"t": 20, "r": 30, "b": 70, "l": 90}
     styled(figure, height, margin=margin, coloraxis=colours_of(subject))
     ranges = any(isinstance(subject.space[key], Range) for key in keys)
-    snapped = f" Values of a range are rounded to {_STEPS + 1} positions." if ranges else ""
+    snapped = f" Values of a range are moved to the nearest of {_STEPS + 1} evenly spaced positions." if ranges else ""
     return Drawn(
         figure,
         f"The best {subject.metric_label} at each pair of values ({subject.scored_text}), interpolated between trials. "
-        f"A dot is a trial, the star is the {subject.called}, a stronger blue is better.{snapped}"
-        f"{subject.few_trials_note}{sampled(drawn, subject.scored)}{clipped}",
+        f"A stronger blue means a better {subject.metric}. A dot is a trial, and the star is the {subject.called}."
+        f"{snapped}{subject.few_trials_note}{sampled(drawn, subject.scored)}{clipped}",
     )
 
 
 def _places(dimension: Dimension, trials: list[Trial]) -> dict[int, Any]:
-    """Return the trials' positions by trial number: ranks for a finite dimension, rounded values for a range."""
+    """Return each trial's position on the axis of a dimension, by trial number; leave out trials without a value.
+
+    The position is the trial's value, rounded to one of 21 steps, if the dimension is a range. Otherwise, the position
+    is the rank of the value among the dimension's values.
+    """
     values = values_of(dimension, trials)
     if not isinstance(dimension, Range):
         return {number: rank_of(dimension.values, value) for number, value in values.items()}

@@ -152,7 +152,7 @@ def test_a_fault_is_the_trials_error_in_one_line(code, settings, error):
     outcome = outcome_of(run(python(code, "{task.folder}"), settings=settings))
     assert error in outcome.error
     assert "\n" not in outcome.error
-    assert outcome.error.endswith("its last line was 'is done'") or code != NO_METRIC
+    assert outcome.error.endswith("the last line of the output was 'is done'") or code != NO_METRIC
     assert outcome.details is None  # a traceback of the toolkit's own says nothing of it
 
 

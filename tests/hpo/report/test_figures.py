@@ -120,7 +120,7 @@ def test_scores_far_out_do_not_squeeze_the_others():
     assert DRAW["best-so-far"](subject(scored(20))).figure.layout.yaxis.range is None
     content = DRAW["parallel-coordinates"](subject([*scored(40), trial(40, [-1e9])]))
     assert content.figure.data[-1].marker.cmin > 0
-    assert ": 1 score." in content.caption
+    assert "changes 1 score." in content.caption
 
 
 def test_a_learning_curve_is_the_mean_as_far_as_all_folds_went():
