@@ -1,4 +1,4 @@
-"""A toolkit for hyperparameter search: strategies, splits, dispatch, record, tracking and reports, without torch.
+"""A toolkit for hyperparameter search and for the management of experiments. The toolkit does not need torch.
 
 From Python, `hpo.search` runs a search and returns an `hpo.Study`, and `hpo.load` returns an existing study. `hpo.open`
 returns an ask-and-tell session, in which your code runs the trainings.

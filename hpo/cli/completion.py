@@ -67,7 +67,7 @@ _CHOICE = re.compile(r"^ *- (?:override )?/?([\w/]+)(?:@\S+)?: *(\w+)", re.MULTI
 _OPTIONS_OF_HPO = {
     "--help": "show all commands",
     "--version": "show the version",
-    "--install-completion": "complete words in bash, zsh or fish",
+    "--install-completion": "install TAB completion for bash, zsh or fish",
 }
 
 
@@ -171,7 +171,11 @@ def _word_at(place: int, parameters: Sequence[Parameter]) -> Parameter | None:
 
 
 def _values(given: Parameter, command: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the possible values of a parameter: choices, studies, or groups and keys of the configuration."""
+    """Yield the values that complete a word of a parameter, each with a description.
+
+    If the parameter has choices, yield the choices. Otherwise, the metavar decides: STUDY and MODEL allow the studies
+    under runs/. OVERRIDE allows `GROUP=NAME` for each configuration file, and `KEY=` for each configuration key.
+    """
     if given.choices:
         yield from ((choice, given.description) for choice in given.choices)
         return

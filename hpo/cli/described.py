@@ -19,7 +19,10 @@ _OF_PYTHON = ("Args", "Returns", "Raises")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a command. `word` adds what the type does not say, such as the metavar and the option's name."""
+    """One parameter of a command, from the signature and docstring of the command's function.
+
+    `word` is the `Word` in the parameter's annotation, or a `Word` with default values if the annotation has none.
+    """
 
     name: str
     kind: Any  # the type of one word: str, int, float, Path; bool for a flag
@@ -93,7 +96,10 @@ def describe(function: Callable[..., Any]) -> Described:
 
 
 def _parameter(given: inspect.Parameter, description: str) -> Parameter | None:
-    """Return a parameter; None if only Python callers can give it. TypeError if it has no description."""
+    """Convert a parameter of a command's function; return None if only Python callers can give the parameter.
+
+    Raise TypeError if neither the docstring (`description`) nor the annotation describes the parameter.
+    """
     hint: Any = given.annotation
     word, choices, is_many = Word(), (), given.kind is given.VAR_POSITIONAL
     while True:

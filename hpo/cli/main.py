@@ -28,23 +28,38 @@ GROUPS = {
     "search and train": {
         "search": (
             "search:search_composed",
-            "create a study, or continue it if it exists unchanged, and run it to its budget",
+            "create a study, or continue the study of this name, until the budget is used up",
         ),
-        "resume": ("resume:resume", "continue a study from its frozen configuration, or raise a running one's budget"),
-        "extend": ("resume:extend", "train the best trials of a study further, or search at a larger scale"),
-        "compare": ("compare:compare", "compare strategies at equal budgets, or existing studies"),
+        "resume": (
+            "resume:resume",
+            "continue a study from its frozen configuration, or raise the budget of a running study",
+        ),
+        "extend": (
+            "resume:extend",
+            "train the best trials of a study longer or with other settings, or search at a larger scale",
+        ),
+        "compare": (
+            "compare:compare",
+            "compare strategies by repeated searches at equal budgets, or compare existing studies",
+        ),
         "train": ("train:train_composed", "train one configuration, without a search"),
         "scale": ("scale:scale", "check whether good hyperparameters stay good when a model grows"),
         "new": ("new:new", "write a training module and its configuration: a working example to adapt"),
         "cluster": ("new:cluster", "write the job that runs a search on Slurm, Kubernetes, or machines reached by ssh"),
     },
     "follow and steer": {
-        "list": ("show:studies", "list the studies under runs/: state, trials, best, strategy, data, size, date"),
+        "list": (
+            "show:studies",
+            "list the studies under runs/ with state, trials, best score, strategy, data, size and date",
+        ),
         "show": ("show:show", "show a study, or one of its trials"),
         "watch": ("watch:watch", "follow a running search in this terminal, or studies in a live page"),
         "ui": ("serve:ui", "open the MLflow UI on this project's runs, on the loopback address"),
         "logs": ("show:logs", "show the output of a study's trainings"),
-        "stop": ("steer:stop", "end a running search, at once or after its running trials; or stop one trial"),
+        "stop": (
+            "steer:stop",
+            "end a running search at once or after its running trials have ended, or stop one trial",
+        ),
         "add": ("steer:add", "add a point of your own to a running or stopped search"),
         "retry": ("steer:retry", "retry the failed trials of a running or stopped search"),
     },
@@ -61,7 +76,10 @@ GROUPS = {
     },
     "keep": {
         "note": ("steer:note", "add a note or tags to a study"),
-        "clean": ("remove:clean", "delete files that no study needs: states, copies of data, models of weaker trials"),
+        "clean": (
+            "remove:clean",
+            "delete files that no study needs: training states, copies of data, models of trials that are not the best",
+        ),
         "archive": ("archive:archive_or_restore", "write a study into one file with checksums, or restore such a file"),
         "remove": ("remove:remove", "delete studies, with their runs in MLflow"),
     },
@@ -120,7 +138,7 @@ _EXAMPLES = """examples:
   hpo train --config runs/digits/best.yaml            train only the winner
   hpo test digits && hpo ui
 
-exit codes: 0 success; 1 a negative result or a failure; 2 wrong input; 130 interrupted, and can be resumed
+exit codes: 0 success; 1 failure, no result, or a difference found; 2 wrong input; 130 interrupted, and can be resumed
 `--json` after a command prints its result, or its error, as one JSON object
 `hpo COMMAND --help` describes a command; `--debug` after a command shows the traceback of an error
 `hpo --install-completion [bash|zsh|fish]` lets TAB complete commands, options, studies, configurations and keys"""

@@ -101,7 +101,10 @@ def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described,
 
 
 def _joined(command: Described, words: Sequence[str]) -> list[str]:
-    """Return the words with `--sort -score` joined to `--sort=-score`, because argparse would read two options."""
+    """Join each option whose value may begin with a dash to its value, with `=`.
+
+    Without `=`, argparse would read two options. For example, `--sort -score` becomes `--sort=-score`.
+    """
     dashed = [each.typed for each in command.parameters if each.word.is_dashed]
     joined: list[str] = []
     for word in words:

@@ -2,10 +2,10 @@
 
 The command line and the methods of `Study` call the same functions.
 
-`str()` of a result is its text for people. A result with `show()` prints the text itself, at the width of the terminal.
-With `--json` the command prints `to_dict()`. A result that changes over time has `views()` instead, and the command
-prints each view. The exit code is the result's `exit_code`, or 0 without this attribute. The result of a server command
-has `wait()`, which returns the exit code, and `close()`.
+`str()` of a result is its text for people. If a result has `show()`, the command calls `show()` instead, which prints
+at the width of the terminal. With `--json`, the command prints `to_dict()`. A result that changes over time has
+`views()` instead of `to_dict()`, and the command prints each view. The exit code is the result's `exit_code`, or 0
+without this attribute. The result of a server command has `wait()`, which returns the exit code, and `close()`.
 
 Functions import slow libraries (pandas, SQLAlchemy, Hydra, plotly, trainers) themselves, so that `--help`, `hpo list`
 and error messages appear at once.

@@ -13,7 +13,7 @@ from hpo.files import write_atomically
 
 @dataclass(frozen=True)
 class Word:
-    """The form of a parameter on the command line, in addition to its Python type.
+    """The properties of a command-line parameter that its Python type cannot express.
 
     Attributes:
         metavar: the placeholder in `--help`; empty = the parameter's name in capitals.
@@ -97,11 +97,16 @@ def tag_values(texts: Sequence[str]) -> dict[str, str]:
 
 
 StudyRef = Annotated[str | Path, Word("STUDY", "the study's name under runs/, or its folder")]
-StudyOrMirror = Annotated[str | Path, Word("STUDY", "its name under runs/, its folder, or the URL of its mirror")]
+StudyOrMirror = Annotated[
+    str | Path, Word("STUDY", "the study's name under runs/, its folder, or the URL of its mirror")
+]
 Overrides = Annotated[Sequence[str], Word("OVERRIDE", "key=value, group=name, +key=value, ~key", collect=list)]
 Point = Annotated[Mapping[str, Any], Word("KEY=VALUE", "values of searched hyperparameters", collect=point_values)]
 DataPlaces = Annotated[
-    Mapping[str, str], Word("KEY=PATH", "new path of moved data, such as data.path=there.csv", collect=data_places)
+    Mapping[str, str],
+    Word(
+        "KEY=PATH", "new PATH of moved data; KEY is a key of the configuration such as data.path", collect=data_places
+    ),
 ]
 Tags = Annotated[Mapping[str, str], Word("KEY=VALUE", collect=tag_values)]
 Trust = Annotated[bool, Word(description="run the code of another machine's study without asking first")]
@@ -115,13 +120,15 @@ Progress = Annotated[
 ]
 ConfigPrint = Annotated[Literal["job"], Word(description="check the configuration and print it; train nothing")]
 ConfigFolder = Annotated[str, Word("DIR", "a folder with configuration groups of your own")]
-ConfigFile = Annotated[str, Word("FILE", "start from this complete configuration instead of the groups")]
+ConfigFile = Annotated[
+    str, Word("FILE", "start from this complete configuration instead of the configuration groups of hpo")
+]
 
 EVERYWHERE = {
     "debug": "show the traceback of an error",
     "json": "print the result as one JSON object; other lines go to standard error",
 }
-"""The options of every command. The command line handles them; the functions do not have them."""
+"""The options that every command has. The program `hpo` handles these options, not the functions of the commands."""
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:

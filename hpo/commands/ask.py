@@ -39,8 +39,8 @@ class Told(Fields):
     Attributes:
         study: the study's name.
         trial: the trial's number.
-        state: `complete`, `failed` or `stopped`; `running` after a point of the learning curve.
-        score: the value of the (leading) metric; `null` = no score.
+        state: `running` if `tell` reported a point of the learning curve; else `complete`, `failed` or `stopped`.
+        score: the value of the metric, or of the first metric if there are several; `null` = no score.
         error: the error of a failed trial; else `null`.
         should_stop: whether the median rule ends the training at the reported point of the learning curve; `null` = no
             point was reported.

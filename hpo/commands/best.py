@@ -26,15 +26,15 @@ class Best:
 
     Attributes:
         number: the number of the trial.
-        score: the value of the (leading) metric on the validation splits. If scores on fresh seeds chose the winner
-            (`study.finalists`), the value is from fresh seeds.
+        score: the value of the metric on the validation splits; with several metrics, the value of the first metric.
+            If scores on fresh seeds chose the winner (`study.finalists`), the value is from fresh seeds.
         point: the values of the searched hyperparameters, by dotted key.
-        config: the complete configuration, with the names of environment variables instead of secrets. Tuples
-            stay tuples, and numbers stay keys of dicts; all other Python objects are in their JSON form.
+        config: the complete configuration, with the names of environment variables instead of secrets. Tuples,
+            and dicts with numbers as keys, are as given; all other Python objects are in their JSON form.
         amount: how far the strategy trained the trial; None = fully.
-        scores: all metrics, all other numbers that have a limit, and all measured numbers (`study.measured`), by name.
-            Each value is the mean over folds and repeats.
-        search_scores: the same numbers from the search, if `scores` are from fresh seeds; else empty.
+        scores: the values of all metrics, of all other numbers with a limit, and of all numbers in `study.measured`, by
+            name. Each value is the mean over folds and repeats.
+        search_scores: if `scores` are from fresh seeds, the values of the same numbers in the search; else empty.
         model_dir: the folder with the files that the objective wrote into `trial.checkpoint_dir`. None = there is no
             model, or its files are missing or were changed. With several folds, only an objective with `run_test` has
             a model.
@@ -73,7 +73,7 @@ def best_of(study: PreparedStudy, run: StudyRun) -> Best:
 
 
 def winner_of(study: PreparedStudy, run: StudyRun) -> Trial:
-    """Return the trial of the winner; StudyError if no trial is complete and within the limits."""
+    """Return the winner. Raise StudyError if no complete trial keeps the limits."""
     if run.winner is None or run.winner.score is None:
         raise StudyError(f"study '{study.reference}': {why_none(run.history, study.goal)}")
     return run.winner

@@ -19,15 +19,15 @@ class EndedTrial:
     Attributes:
         number: the trial's number, from 0, in the order of proposal.
         state: `complete`, `failed` or `stopped`.
-        score: its value of the (leading) metric; None = no score.
+        score: the value of the metric, or of the first metric if there are several; None = no score.
         scores: the values of all metrics, of all other numbers with a limit, and of all numbers in `study.measured`, by
             name; empty unless the trial is complete.
         point: the values of the searched hyperparameters, by dotted key.
-        config: its complete configuration, with the names of environment variables instead of secrets.
+        config: the trial's complete configuration, with the names of environment variables instead of secrets.
         amount: how far the strategy trains the trial; None = fully.
         retry_of: the number of the failed trial that this trial retries; None = not a retry.
         error: the error of a failed trial; else None.
-        seconds: the sum of the wall-clock seconds of its trainings.
+        seconds: the sum of the wall-clock seconds of the trial's trainings.
     """
 
     number: int

@@ -54,7 +54,12 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """The answer as text: the better strategy at the first budget in `pairs`; for studies, a line per pair."""
+        """The answer as text, with one sentence per line.
+
+        For strategies, one sentence says which strategy is better at the first budget of the comparison. For studies,
+        one sentence per compared pair says which study is better; more sentences name the studies that are not
+        compared.
+        """
         from hpo.report.pages.comparison import answers
 
         return "\n".join(answers(self.result))
@@ -74,11 +79,14 @@ class Comparison:
 
     @property
     def intervals(self) -> "pd.DataFrame":
-        """One row per compared pair of studies, or per budget and pair of strategies.
+        """The mean differences, with one row per pair of strategies at each budget, or per compared pair of studies.
 
         The columns `a` and `b` name the pair. If `mean_difference` is above 0, `b` is better; below 0, `a` is better.
         The difference has the unit of the metric; with several metrics, it is a difference of hypervolume regret.
-        `mean_difference_low` and `mean_difference_high` are the ends of its interval. NaN = not known.
+
+        `mean_difference_low` and `mean_difference_high` are the ends of the confidence interval of `mean_difference`.
+        For studies, the confidence level is 95 %. For strategies, the confidence level is 1 - `level`, where `level` is
+        a column of `pairs`. NaN = not known.
         """
         result, keys = self.result, ("budget", "unit", "a", "b", "mean_difference", "interval")
         pairs = result["pairs"] if result["kind"] == "strategies" else result.get("folds", ())
@@ -89,9 +97,13 @@ class Comparison:
     def pairs(self) -> "pd.DataFrame":
         """The table in comparison.csv.
 
-        For strategies, one row per budget and pair, with the mean difference and its interval, the share of wins, the
-        corrected p-value and the verdict. For studies, one row per compared pair and fold, with the difference; with
-        several metrics, one row per compared pair.
+        For strategies, the table has one row for each pair of strategies at each budget. The row has the mean
+        difference and its interval, the share of the searches in which `a` is better, the corrected p-value and the
+        verdict.
+
+        For studies with one metric, the table has one row for each fold of each compared pair. The row has the
+        difference between the scores of the two winners. With several metrics, the table has one row per pair, with
+        the difference of hypervolume regret.
         """
         import pandas as pd
 
@@ -182,19 +194,19 @@ def compare(
     config: ConfigFile | None = None,
     progress: Progress = "auto",
 ) -> Comparison:
-    """Compare strategies at equal budgets, over repeated searches; or compare existing studies.
+    """Compare strategies by repeated searches at equal budgets (with --strategies), or compare existing studies.
 
     Args:
-        what: studies (names under runs/, or folders); with --strategies: overrides (key=value, group=name).
+        what: the studies (names under runs/, or folders); with --strategies, overrides (key=value, group=name) instead.
         strategies: the strategies to compare; LABEL=NAME gives a strategy another label.
-        repeats: searches per strategy; repeat r has the seed study.seed + r (default: 30).
+        repeats: the number of searches per strategy; repeat r = 0, 1, ... has the seed study.seed + r (default: 30).
         set_: a setting of one strategy; the option may be repeated.
         at: numbers of trials after which to compare, in addition to the full budget.
         at_seconds: also compare after these seconds of training; shortest = the training time of the shortest search.
-        optimum: the best possible score, for regret; not allowed with several metrics (default: the best score in the
-            table, if the objective is a table of scores).
+        optimum: the best possible score, which regret needs; not allowed with several metrics (default: the best score
+            in the table if the objective is a table of scores; else none, and no regret).
         name: the folder under runs/ (default: `compare-` and the study's name, or the names of the studies).
-        publish: copy into studies/<name>/ the files that other users need.
+        publish: copy the tables, scores and settings of the comparison into studies/<name>/.
         progress: with --strategies: auto = progress bars, or a line per search without a terminal; json = a JSON line
             per search, on standard error; none = only the result.
 
@@ -299,25 +311,26 @@ def compare_strategies(
     Args:
         objective: a function, its path, or a whole configuration of `hpo.compose`.
         space: the search space.
-        strategies: a list of strategies, each as in `hpo.search`; or a dict of them by label.
-        config: constants of the configuration.
+        strategies: a list of strategies, each as in `hpo.search`; or a dict from label to strategy.
+        config: the values of the keys that are not searched.
         trials: the budget of each search.
         minutes: the time limit of each search; no trial begins after it.
-        metric: the score's name; for several metrics, their directions by name.
+        metric: the score's name; for several metrics, a dict from name to direction.
         direction: whether a higher or a lower score is better; may be left out as in `hpo.search`.
         limits: the limits that the best trial must keep.
         score: which reported value counts, `"best"` or `"last"`.
         seed: the seed of the first repeat.
         workers: how many processes train at once.
         settings: any other key of the configuration.
-        repeats: searches per strategy; repeat r has the seed `study.seed` + r for all strategies.
+        repeats: the number of searches per strategy; repeat r = 0, 1, ... has the seed `study.seed` + r for all
+            strategies.
         at: numbers of trials after which to compare, in addition to the full budget.
         at_seconds: also compare after these seconds of training.
-        optimum: the best possible score, for regret; None = the best score in the table, if the objective is a table
-            of scores. Only for one metric: with several metrics, the comparison uses the hypervolume regret of Pareto
-            fronts, from 0 to 1 (lower is better).
+        optimum: the best possible score, which regret needs. None = the best score in the table if the objective is a
+            table of scores; else the comparison has no regret. Not allowed with several metrics: then, the comparison
+            uses the hypervolume regret of Pareto fronts, from 0 to 1 (lower is better).
         name: the folder under runs/; None = `compare-` and the study's name.
-        publish: whether to copy into studies/<name>/ the files that other users need.
+        publish: whether to copy the tables, scores and settings of the comparison into studies/<name>/.
         progress: `"auto"` = bars or one line per search, and at the end the result; `"json"` = JSON lines on standard
             error, then the result; `"none"` = only the result; `False` = nothing.
 
@@ -363,9 +376,9 @@ def compare_studies(
     Args:
         names: the studies, each as a `Study`, a name under runs/, or a folder.
         at: also compare after these numbers of trials; every study must have that many trials.
-        optimum: the best possible score, for regret; not allowed with several metrics.
+        optimum: the best possible score, which regret needs; not allowed with several metrics.
         name: the folder under runs/; None = `compare-` and the names of the studies.
-        publish: whether to copy into studies/<name>/ the files that other users need.
+        publish: whether to copy the tables, scores and settings of the comparison into studies/<name>/.
         progress: `False` = print nothing; any other value = print the result.
 
     Raises:

@@ -24,7 +24,7 @@ class Synced(Fields):
 
     Attributes:
         study: the study's name.
-        reference: the study's name for commands: the name under runs/, or the folder.
+        reference: the argument STUDY with which commands find the study (its name under runs/, or its folder).
         uri: the address of MLflow.
         recorded: how many ended trials the record has.
         there: how many ended trials MLflow has; `null` = unknown, because MLflow did not receive everything.
@@ -51,7 +51,9 @@ class Synced(Fields):
         lines = [f"{self.uri} has {self.there} trials of this study, the record has {self.recorded}"]
         if self.there > self.recorded:
             again = f"`hpo resume {self.reference} --as NEW`"
-            lines.append(f"a copy of this study has sent trials to the same run; to separate the two, run {again}")
+            lines.append(
+                f"a copy of this study has sent trials to the MLflow run of this study; {again} makes a new run"
+            )
         if self.missing:
             lines.append(f"missing in MLflow: {', '.join(self.missing)}")
         return "\n".join(lines)
@@ -80,7 +82,7 @@ class Exported(Fields):
 
 @dataclass(frozen=True)
 class ImportedTrials(Fields):
-    """Imported trials; `os.fspath` returns the path of their table.
+    """Trials imported from Optuna, Ray Tune or a CSV file; `os.fspath` returns the path of `table`.
 
     Attributes:
         name: the name that selects these trials in `study.imports`.
@@ -90,8 +92,8 @@ class ImportedTrials(Fields):
         unfinished: how many trials were left out, because they are not finished.
         pruned: how many trials were left out, because a pruner stopped them.
         metrics: the directions of the metrics by name, the leading metric first.
-        left_out: keys that were left out, because their values are lists or mappings.
-        constraints: names of constraints in the other tool; the constraints do not become limits.
+        left_out: hyperparameters that were left out, because some of their values are lists or mappings.
+        constraints: the names of the Optuna study's constraints, which do not become limits.
     """
 
     name: str
@@ -116,12 +118,14 @@ class ImportedTrials(Fields):
             f"metric: {printable(goal)}",
         ]
         if self.left_out:
-            lines.append(f"left out, because their values are lists or mappings: {', '.join(self.left_out)}")
+            lines.append(
+                f"hyperparameters left out, because some values are lists or mappings: {', '.join(self.left_out)}"
+            )
         if self.constraints:
             names = printable(", ".join(self.constraints))
-            limits = "set limits on metrics instead: study.limits={METRIC: ...}"
+            limits = "to limit a metric, set study.limits={METRIC: ...}"
             lines.append(f"constraints that do not become limits: {names}; {limits}")
-        return "\n".join([*lines, f"learn from them: hpo search study.imports={self.name} ..."])
+        return "\n".join([*lines, f"to use these trials in a search: hpo search study.imports={self.name} ..."])
 
 
 def sync(study: StudyRef, uri: Annotated[str | None, Word(is_hidden=True)] = None, overrides: Overrides = ()) -> Synced:
@@ -229,20 +233,20 @@ def import_trials(
     keys: Annotated[Sequence[str] | None, Word("A,B", read=list_of(str))] = None,
     rename: Annotated[Mapping[str, str] | None, Word("OLD=NEW,...", read=_new_names)] = None,
 ) -> ImportedTrials:
-    """Import the finished trials of a study from another tool; a search with `study.imports=NAME` learns from them.
+    """Import the finished trials of a study from another tool; a search with `study.imports=NAME` uses these trials.
 
     One of --optuna, --ray and --csv is needed.
 
     Args:
         name: the new folder under runs/.
-        optuna: an Optuna storage: sqlite:///old.db, journal://old.log.
+        optuna: the URL of an Optuna storage, such as sqlite:///old.db or journal://old.log.
         ray: the folder of a Ray Tune experiment, with its JSON files.
         csv: a table with a header and one row per trial.
-        study: with --optuna: the study's name, if the storage has several studies.
-        metric: with --ray: the name of the result; with --csv: the column of the score (default: score).
-            A study's trials.csv needs neither metric nor direction.
-        direction: with --ray, --csv: maximize or minimize; optional for known names, such as val_loss.
-        keys: with --csv: the columns of hyperparameters (default: the columns named params_... or config/...; if there
+        study: with --optuna, the study's name; needed if the storage has several studies.
+        metric: with --ray, the name of the result; with --csv, the column of the score (default: score).
+            The trials.csv of an hpo study needs neither metric nor direction.
+        direction: with --ray or --csv, maximize or minimize; optional for metrics with known names, such as val_loss.
+        keys: with --csv, the columns of hyperparameters (default: the columns named params_... or config/...; if there
             are none, all columns without another known meaning, such as number, state, seconds or fold_...).
         rename: new names of hyperparameters and metrics.
 

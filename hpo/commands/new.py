@@ -1,4 +1,4 @@
-"""`new` and `cluster`: write a module with its configuration, or a job to submit."""
+"""`new`, which writes a training module and its configuration, and `cluster`, which writes a job to submit."""
 
 import keyword
 import os
@@ -147,14 +147,14 @@ def cluster(
 
     Args:
         kind: slurm | kubernetes (a RayJob) | local (machines reached by ssh).
-        nodes: slurm, kubernetes: number of machines, or pods (default: 1).
-        cpus: CPUs per machine (default: as many as this machine has).
-        gpus: slurm, kubernetes: GPUs per machine (default: 0).
-        memory: slurm, kubernetes: memory per machine, such as 64G.
-        time: slurm: time limit of the job, HH:MM:SS.
-        partition: slurm: partition of the cluster.
-        image: kubernetes: container image with hpo and your code.
-        hosts: local: the other machines, separated by commas.
+        nodes: with slurm, the number of machines; with kubernetes, the number of pods (default: 1).
+        cpus: number of CPUs per machine (default: as many as this machine has).
+        gpus: with slurm or kubernetes, the number of GPUs per machine (default: 0).
+        memory: with slurm or kubernetes, the memory per machine, such as 64G.
+        time: with slurm, the time limit of the job, HH:MM:SS.
+        partition: with slurm, the partition of the cluster.
+        image: with kubernetes, the container image with hpo and your code.
+        hosts: with local, the machines to use in addition to this machine, separated by commas.
         output: the file to write (default: named after the study); '-' prints the job instead.
 
     Raises:
@@ -185,8 +185,8 @@ def cluster(
     study = config_from_dict(compose_search(overrides, config_dir, config))
     if not study.dispatch.type.has_own_processes:
         raise ConfigError(
-            f"dispatch: must be ray, given {study.dispatch.name}; leave this setting out, because a job starts its own "
-            f"Ray cluster"
+            f"dispatch: must be ray, because a job starts its own Ray cluster, given {study.dispatch.name}; leave the "
+            f"setting out to get ray, the default"
         )
     own = {"slurm": ("--time", "--partition"), "kubernetes": ("--image",), "local": ("--hosts",)}
     given = {"--time": time, "--partition": partition, "--image": image, "--hosts": hosts}

@@ -1,4 +1,4 @@
-"""`clean` and `remove`: delete unneeded files of studies, or whole studies with their MLflow runs and mirrors."""
+"""`clean`, which deletes unneeded files of studies, and `remove`, which deletes studies, MLflow runs and mirrors."""
 
 import sys
 from collections import Counter
@@ -28,11 +28,11 @@ class Freed(Fields):
     """The disk space that `clean` freed.
 
     Attributes:
-        dry_run: whether nothing was deleted.
+        dry_run: whether this was a dry run, which deletes nothing.
         bytes: the freed bytes in total; with `--dry-run`, the bytes that would be freed.
         freed: the freed bytes by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
         leftovers: the freed bytes of files that killed processes had left next to the studies.
-        studies: an entry for each study.
+        studies: the freed bytes of each study.
     """
 
     dry_run: bool
@@ -60,12 +60,13 @@ def clean(
     logs: bool = False,
     files: bool = False,
 ) -> Freed:
-    """Delete files that no study needs: states, copies of data, and models of trials that are not among the best.
+    """Delete files that no study needs: training states, copies of data, and models of trials that are not the best.
 
     An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
-    of the best trials (study.checkpoints). If its strategy trains partially, as asha does, the search also keeps its
-    states, because a larger budget continues from them. --states deletes these states; a larger budget then trains
-    from the start, and may try other points. Without states, `hpo extend` trains from the start.
+    of the best trials (study.checkpoints). If the strategy trains partially, as asha does, the search also keeps its
+    training states, because a larger budget continues from these states. --states deletes these states; a larger
+    budget then trains from the start, and may try other points. `hpo extend` trains every trial whose state was
+    deleted from the start.
 
     Args:
         studies: names under runs/, or folders (default: all).
@@ -135,7 +136,7 @@ class Removed(Fields):
     """Removed studies.
 
     Attributes:
-        removed: an entry for each study.
+        removed: the removed studies, with the number and size of their removed files.
     """
 
     removed: Sequence[RemovedStudy]
@@ -204,7 +205,7 @@ def removal_lines(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
         yield f"  {link.name}: a link to {link.path.readlink()}, which stays"
     yield from (f"  {line}" for line in _elsewhere(removal, mirror, runs))
     if removal.folder.test_log_path.exists() or removal.folder.test_path.exists():
-        yield f"  {short_path(removal.folder.path.parent / TEST_LOG)} keeps the record of its test evaluations"
+        yield f"  {short_path(removal.folder.path.parent / TEST_LOG)} keeps the record of the study's test evaluations"
 
 
 def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
@@ -212,13 +213,13 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     if removal.folder.is_import:
         return
     if config is None or removal.study_id is None:
-        yield "its runs in MLflow and its mirror stay: its configuration or its record cannot be read"
+        yield "the study's runs in MLflow and its mirror stay, because its configuration or its record cannot be read"
         return
     if removal.same is not None:
-        yield f"its runs in MLflow and its mirror stay: {removal.same} is a copy of the same study"
+        yield f"the study's runs in MLflow and its mirror stay, because {removal.same} is a copy of this study"
         return
     if may_have_study(config.track.uri, removal.study_id):
-        yield f"its runs in MLflow, {hide_secrets(config.track.uri, {})}{'' if runs else ', stay'}"
+        yield f"the study's runs in MLflow ({hide_secrets(config.track.uri, {})}){'' if runs else ' stay'}"
     section = config.study
     for key, url, remark in (
         ("study.mirror", section.mirror, "" if mirror else " stays; --mirror removes it, too"),

@@ -73,18 +73,20 @@ class Replayed:
             lines.append(printable(f"trial {trial} differs in {', '.join(columns)}"))
         path = short_path(self.of.trials_path)
         if self.differing:
-            lines.append(f"not replayed: {len(self.differing)} of {self.trials} trials differ from {path}")
+            lines.append(
+                f"not the same: {len(self.differing)} of {self.trials} trials differ from the trials in {path}"
+            )
         else:
             lines.append(f"replayed: all {self.trials} trials are the same as in {path}")
         return "\n".join(lines)
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if any trial differs, else 0."""
+        """The exit code: 1 if any trial differs from the original trial, else 0."""
         return 1 if self.differing else 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the view of the replaying study, with the comparison under the key `replay`."""
+        """Return the view of the replay's study; the key `replay` has the comparison with the original trials."""
         compared = {"of": self.of.path, "trials": self.trials, "tolerance": self.tolerance}
         return {**self.searched.to_dict(), "replay": {**compared, "differing": self.differing}}
 
@@ -125,8 +127,15 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return a study's files, and the configuration of the study's replay.
 
-    A key that no override sets has the study's value. But keys in `OWN` and `_OWN_SECTIONS` have the defaults of
-    `hpo search`, with exceptions: for example, the numbers of threads and processes are those of the study.
+    A key that no override sets has the study's value, except that keys in `OWN` and `_OWN_SECTIONS` have the defaults
+    of `hpo search`. These keys of the replay have other values:
+
+    - `study.trials`: the number of trials before the study's first running trial, if this number is smaller.
+    - `strategy.counts`: `trials`, if the strategy counts configurations and `study.trials` changes.
+    - `study.name`: the study's name with `-replay`.
+    - `study.stop_after_failures`: null.
+    - `study.imports`: the study's file of imported trials, if the file exists.
+    - `dispatch.threads` and `dispatch.processes_per_task`: the study's values.
 
     Raises:
         HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.

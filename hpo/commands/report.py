@@ -37,7 +37,7 @@ class Reported:
         return "\n".join(str(short_path(path)) for path in self.written)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the study's view, and `written`, the paths of the files."""
+        """Return the fields of the study's view; the key `written` has the paths of the written files."""
         return {**self.study.to_dict(), "written": self.written}
 
 
@@ -51,7 +51,7 @@ class ReportSchema:
         return json.dumps(self.schema, indent=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema."""
+        """Return the JSON Schema of report.json as a dict."""
         return {**self.schema}
 
 
@@ -61,8 +61,9 @@ _VALUES: Mapping[str, bool | None] = {"null": None, "true": True, "false": False
 def report_texts(words: Sequence[str]) -> dict[str, str | bool | None]:
     """Return a dict from key to text for the section `report`, read from arguments `report.KEY=TEXT`.
 
-    The text is used as written, with one exception: `null` removes the key's text. `report.figures` is true or false.
-    ConfigError if an argument has another form, or if there is no such KEY.
+    A text is used as written, with two exceptions: `null` becomes None, which removes the key's text; the texts `true`
+    and `false` of the key `figures` become a bool. Raise ConfigError if an argument has another form, or if the section
+    has no such KEY.
     """
     texts: dict[str, str | bool | None] = {}
     for text in words:
@@ -89,7 +90,7 @@ def report(
     If the study has a winner, also write best.yaml.
 
     Args:
-        publish: copy into studies/<name>/ the files that other users need.
+        publish: copy into studies/<name>/ the files that `hpo reproduce` and `hpo search --replay` need.
         checklist: write the reproducibility checklist, checklist.md.
         latex: write the tables of ranges and of results, tables.tex.
         schema: print the JSON Schema of report.json; this needs no study.

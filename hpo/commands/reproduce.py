@@ -64,18 +64,19 @@ class Reproduction(Fields):
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if any score or number differs, else 0."""
+        """The exit code: 1 if any score, or any number of report.json, differs from the record; else 0."""
         return 0 if self.is_reproduced else 1
 
     @property
     def table(self) -> "pd.DataFrame":
         """One row per training: trial, task, recorded and reproduced value, error, and whether the two values agree.
 
-        If all folds were trained, the table also has rows for metrics other than the leading metric, such as `mean
-        latency` or `mean latency on fresh seeds`. Metrics in `not_compared` have no rows.
+        If all folds were trained, the table also has rows for the means of the other metrics over the trainings of a
+        trial. Such a row is named `mean METRIC`, or `mean METRIC on fresh seeds`. The leading metric and the metrics in
+        `not_compared` have no such rows.
 
-        If numbers of report.json differ, the table also has a row for each of these numbers. The row's name has the key
-        of the number, such as `report.json: winner.score`.
+        If numbers of report.json differ, the table also has a row for each of these numbers. The row is named after the
+        key of the number, such as `report.json: winner.score`.
         """
         import pandas as pd
 
@@ -113,7 +114,7 @@ class Reproduction(Fields):
     def _lines(self) -> Iterator[str]:
         """Yield lines of text: the numbers of report.json that differ, the metrics not compared, and the conclusion."""
         if self.folds is not None and self.report_numbers:
-            yield "only the chosen folds were trained: report.json is compared only with the recorded values"
+            yield "only some folds were trained, so report.json is compared with trials.csv, not with the new trainings"
         for figure in self.differing_numbers:
             is_trained = figure.given == figure.recorded and self.folds is None
             gives = "the trainings give" if is_trained else "the recorded values give"
@@ -121,13 +122,13 @@ class Reproduction(Fields):
             yield f"{text}  <-- not reproduced"
         if differing := sorted({one.name for one in self._missed if one.is_mean and one.reproduced is not None}):
             yield (
-                f"{', '.join(differing)}: not reproduced; if a metric depends on the machine, leave it out: let the "
-                f"objective's describe_method return 'measured': {differing}"
+                f"{', '.join(differing)}: not reproduced; to exclude a metric that depends on the machine, list the "
+                f"metric in the result of the objective's describe_method: {{'measured': {differing}}}"
             )
         if self.not_compared:
-            yield f"not compared, because they depend on the machine: {', '.join(self.not_compared)}"
+            yield f"metrics that depend on the machine are not compared: {', '.join(self.not_compared)}"
         if self.num_left_out:
-            yield f"not trained again, because they are not complete: {self.num_left_out} trials"
+            yield f"trials that are not complete and were not trained again: {self.num_left_out}"
         if self.not_checked:
             yield f"not checked: {', '.join(self.not_checked)} of report.json"
         trainings, numbers = self.num_trainings, self.report_numbers
@@ -158,13 +159,14 @@ def fold_numbers(text: str) -> list[int]:
     """Return the fold numbers in a text such as `0,1`; ConfigError for any other text."""
     parts = text.split(",")
     if not all(part.strip().isdigit() for part in parts):
-        raise ConfigError(f"--folds: must be fold numbers, such as 0,1, given {text!r}")
+        raise ConfigError(f"--folds: must be fold numbers separated by commas (such as 0,1), given {text!r}")
     return [int(part) for part in parts]
 
 
 def reproduce(
     study: Annotated[
-        str | PathLike[str], Word("STUDY", "its name under runs/, a folder, a report.json, or runs:/RUN_ID")
+        str | PathLike[str],
+        Word("STUDY", "a study's name under runs/, its folder, its report.json, or an MLflow run (runs:/RUN_ID)"),
     ],
     trial: Annotated[str | int, Word("N", option="--trial")] = "best",
     data: DataPlaces | None = None,
@@ -175,23 +177,25 @@ def reproduce(
     uri: str = "sqlite:///mlflow.db",
     progress: Progress = "auto",
 ) -> Reproduction:
-    """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ.
+    """Train recorded trials again in this process, and compare the new scores with the recorded scores.
+
+    The exit code is 1 if scores differ.
 
     On the machine that made the study, the result goes into reproduction.json in the study's folder, and into the next
     report.
 
     Args:
         trial: a trial's number, 'all' or 'best' (default: best); a finalist is also trained on its fresh seeds.
-        data: new paths of moved data, by key, such as data.path=there.csv.
-        folds: only these folds, without fresh seeds (default: all, with fresh seeds).
-        tolerance: largest allowed difference, as a share of the larger of the two values (default: 0 on the same
+        data: new paths of moved data, by configuration key, such as data.path=there.csv.
+        folds: train only these folds, without fresh seeds (default: all folds, and the fresh seeds of a finalist).
+        tolerance: largest allowed difference between two scores, as a share of the larger score (default: 0 on the same
             machine, else 0.02).
         trust: run the code of another machine's study without asking first.
         uri: the address of MLflow, if the study is given as runs:/RUN_ID.
         progress: auto = one line per training; json = JSON lines on standard error; none = only the result.
 
     Returns:
-        The comparison, with `is_reproduced`, and `table`, one row per training.
+        The result of the comparison. `is_reproduced` says whether all values agree; `table` has one row per training.
 
     Raises:
         hpo.HpoError: the study does not exist, is from another machine and not trusted, or has no winner.
@@ -278,7 +282,11 @@ def _save_result(result: Reproduction, folder: StudyFolder, changes: Sequence[st
 
 @contextmanager
 def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]:
-    """Yield the folder and the trial of a study, given as a name, a folder, a report.json or an MLflow run."""
+    """Yield the folder of a study, and the trial to train again; delete downloaded files at the end.
+
+    `study` is a name, a folder, a report.json or an MLflow run. The yielded trial is `trial`, with one exception: for
+    `best` with the MLflow run of a trial, yield the number of this trial.
+    """
     path = Path(study)
     is_run, is_file = study.startswith("runs:/"), path.suffix == ".json" and path.is_file()
     if not (is_run or is_file):
@@ -300,7 +308,10 @@ def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]
 
 
 def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str, str]) -> "tuple[Recorded, bool]":
-    """Ask for trust in a recorded study. Return the study, and whether this machine made it and has its record."""
+    """Return the recorded study of a folder, and whether this machine made the study and has its record.
+
+    First ask whether the user trusts the code of the study, unless the study needs no question (see `ask_for_trust`).
+    """
     from hpo.commands.trust import ask_for_trust
     from hpo.report.reproduced import refuse_contradictions, refuse_other_study
     from hpo.study.reproduce.recorded import read_files, read_recorded

@@ -1,4 +1,4 @@
-"""`resume` and `extend`: continue a study, or train its best trials further."""
+"""`resume`, which continues a study, and `extend`, which trains the best trials of a study in a new study."""
 
 import json
 import re
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Changes = Sequence[str] | Mapping[str, Any]
 """Changes of a study's configuration: overrides as on the command line, or values by dotted key."""
 
-# The default number of trials that `extend` trains further.
+# The default number of trials that `extend` trains.
 _BEST = 5
 
 
@@ -58,7 +58,7 @@ def resume(
     once. No other change is possible then.
 
     If you give new limits after the search, the winner is chosen again among the existing trials, without training. The
-    report says when you gave the limits, and whether the test split had been used before.
+    report says when you gave the limits, and whether the test evaluation was earlier or later.
 
     Args:
         trials: a larger budget, as in `hpo.search`.
@@ -85,14 +85,16 @@ def resume(
         hpo resume digits 'study.limits={latency_ms: 2}'  after the search: choose the best trial within the limits
         hpo resume digits --as deeper study.trials=40   the same trials, and more, as a separate study
         hpo resume reviews data.path=there.csv          the data were moved
-        hpo resume s3://bucket/digits                   from its mirror (study.mirror), on any machine
-        hpo resume s3://bucket/digits --trust           the same, without a question about its code
+        hpo resume s3://bucket/digits                   from the study's mirror (study.mirror), on any machine
+        hpo resume s3://bucket/digits --trust           the same, without a question about the study's code
         hpo resume digits --allow-changes               after changes of code, data or configuration
     """
     # Check this before a mirror is copied.
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
-    refuse_without_effect({"--trust": trust and not is_url}, "without a URL, the only case that asks for trust")
+    refuse_without_effect(
+        {"--trust": trust and not is_url}, "on a study in a local folder, because only a study from a URL needs trust"
+    )
     if is_url:
         folder = restore(str(study))
         notes.append(f"copied to {folder}")
@@ -134,7 +136,7 @@ def extend(
     name: Annotated[str | None, Word(is_hidden=True)] = None,
     progress: Progress = "auto",
 ) -> "Searched":
-    """Train the best trials of a study further, in a new study: for example longer, or with a larger model.
+    """Train the best trials of a study longer, or with a changed configuration, in a new study.
 
     The new study takes over the points, folds and seeds of the best trials, and its report compares old and new scores.
     All commands work on the new study. A training continues from its saved state if the objective's CONTINUES_WITH
@@ -142,13 +144,13 @@ def extend(
     With `climb`, the new study is a ladder: it searches at a larger scale, around the best trials of the old study.
 
     Args:
-        changes: changes of the configuration, by dotted key: `{"training.epochs": 60}`. None = no change; stopped and
-            partially trained trials are then trained fully.
+        changes: new values of the configuration, by dotted key, such as `{"training.epochs": 60}`. None = no change;
+            stopped and partially trained trials are then trained fully.
         overrides: changes of the configuration, such as training.epochs=60; or the new study's name, such as
             study.name=longer.
         best: how many of the best trials to train (default: 5).
         trials: the number of a trial to train instead of the best trials; several numbers are allowed.
-        climb: do not train the best trials, but search around them with the changed configuration; the change
+        climb: do not train the best trials, but search around these trials with the changed configuration; the change
             study.trials=N says how many trials to add.
         data: the new paths of moved data, by key; the new study saves them.
         name: the name of the new study; None = the old name with `-extended`.
@@ -189,14 +191,17 @@ def extend(
         note = f"climbs from {section.imports}: {known}{section.trials} at {scale}"
     else:
         continued = sum(trial.continues for trial in section.extends.trials)
-        starts = f"{continued} from their states, {len(section.extends.trials) - continued} anew"
+        starts = f"{continued} continue from saved states, {len(section.extends.trials) - continued} start anew"
         numbers = ", ".join(str(trial.number) for trial in section.extends.trials)
         note = f"extends {section.extends.study}: trials {numbers} ({starts})"
     return _run(prepared, progress, note)
 
 
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
-    """Return the overrides, or the changes by dotted key; ConfigError if both are given."""
+    """Return `overrides` if there are any; else return `changes`.
+
+    Raise ConfigError if there are overrides and also `changes` or `data`, the new paths of moved data.
+    """
     if overrides and (changes or data):
         raise ConfigError(
             f"overrides: {overrides[0]} is given as an override, and {', '.join({**changes, **(data or {})})} by "
@@ -230,7 +235,10 @@ def changed_config(folder: StudyFolder, changes: Changes, data: Mapping[str, str
 def _config_of_extension(
     folder: StudyFolder, changes: Changes, data: Mapping[str, str] | None, climb: bool
 ) -> StudyConfig:
-    """Return the study's configuration with `changes`; if `climb`, apply the changes of the largest scale first."""
+    """Return the configuration of the study in `folder`, with `changes` applied.
+
+    If `climb` is true and the study has scales, apply the keys of the study's largest scale before `changes`.
+    """
     frozen = folder.config()
     if climb and frozen.study.scales is not None:
         largest = frozen.study.scales[-1]

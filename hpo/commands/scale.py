@@ -57,16 +57,16 @@ class ScaleChecked:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if outputs of layers change with the size of the model, else 0.
+        """The exit code: 1 if the output size of a layer depends on the size of the model, else 0.
 
-        Layers whose outputs are known to change do not count.
+        Layers whose output size is known to depend on the size of the model do not count.
         """
         return 0 if self.check.is_within else 1
 
     def __str__(self) -> str:
         from hpo.report.pages.coordinate_check import slopes_table
 
-        head = f"slope of log(a layer's output) over log({self.check.key}); 0 = no change"
+        head = f"slope of log(a layer's mean absolute output) over log({self.check.key}); 0 = no change"
         slopes = table_text(*slopes_table(self.check))
         return "\n".join([head, slopes, self.check.verdict, f"picture: {self.output}"])
 
@@ -81,10 +81,11 @@ class ScalesTried:
 
     Attributes:
         table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
-            scale. The smallest scale is first; `null` = no score. `moves` is the largest distance between the best
-            values of two scales. `moves_is` says whether `moves` is a `factor`, or a number of `places` in the list of
-            values. `cost` is the largest difference, over all scales, between the scale's best score and its score
-            with the best value of the smallest scale. `cost_error` is the standard error of `cost`.
+            scale. The smallest scale is first; `null` = no score. `moves` compares the best values of all scales. If
+            `moves_is` is `factor`, `moves` is the largest best value divided by the smallest best value. If `moves_is`
+            is `places`, `moves` is the distance of these two values in the list of values. `cost` is the largest loss
+            of score, at any scale, from using the best value of the smallest scale instead of the scale's own best
+            value. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -121,10 +122,11 @@ def scale(
     """Check whether good hyperparameters stay good when a model grows: --check uses layer outputs, --table uses scores.
 
     Args:
-        check: the coordinate check: whether the outputs of layers, after 1 to 10 steps, depend on the model's size.
-        table: train every value of one hyperparameter at every size; by default six learning rates.
-        over: what grows if study.scales is null: width = all widths, depth = the number of layers (default: width).
-        output: with --check: the picture, .png or .html (default: coordinate_check.png).
+        check: check whether the sizes of layer outputs, after 1 to 10 training steps, depend on the model's size.
+        table: train every value of one hyperparameter at every scale (default: six learning rates).
+        over: what grows if study.scales is null, either every width of the model (width) or the number of layers
+            (depth; default: width).
+        output: with --check, the file for the picture, .png or .html (default: coordinate_check.png).
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
@@ -140,7 +142,7 @@ def scale(
     if check == table:
         raise ConfigError(f"--check, --table: give one of them, given {'both' if check else 'neither'}")
     if table:
-        refuse_without_effect({"--output": output}, "with --table, whose picture is in the study's report")
+        refuse_without_effect({"--output": output}, "with --table, because the study's report has the picture")
         tree = table_tree(overrides, over, config_dir, config)
         return Composed(tree) if cfg else _run_table(config_from_dict(tree), progress)
     if cfg:
@@ -151,7 +153,10 @@ def scale(
 
 
 def _run_table(config: StudyConfig, progress: How) -> "ScalesTried | Searched":
-    """Run the study of `hpo scale --table`; if no trial is complete, return the search's result, without a table."""
+    """Run the study of `hpo scale --table`, and return the search's result with the table of scores.
+
+    If no trial is complete, return the search's result without a table.
+    """
     study = prepare_study(with_its_tracker(config))
     from hpo.session.running import run_shown
 
@@ -216,10 +221,12 @@ def scale_table(
 ) -> "Study":
     """Train every value of one hyperparameter at several scales, as `hpo scale --table` does, and return the study.
 
-    The report of the study has the table and a picture of the table;
-    `study.trials.pivot_table("score", "study.scale", "training.lr")` is the same table. Defaults: the scales of
-    `coordinate_check`; six learning rates, from a quarter of the configured rate to 8 times this rate; one trial per
-    point; the study's name `scale-table-NAME`, where NAME is the configured name.
+    The report of the study has a table of the scores by scale and value, and a picture of this table. For the
+    hyperparameter training.lr, `study.trials.pivot_table("score", "study.scale", "training.lr")` is the same table.
+
+    By default, the scales are those of `coordinate_check`. The values are six learning rates, from a quarter of the
+    configured rate to 8 times this rate. Each point has one trial. The study's name is `scale-table-NAME`, where NAME
+    is the configured name.
 
     Args:
         overrides: as in `compose`: `hpo.scale_table("data=digits", "space.training.lr=[0.001,0.002,0.004]")`.
@@ -259,10 +266,11 @@ def table_tree(
 
 
 def _space(tree: Mapping[str, Any], given: Sequence[str], rate: str | None) -> dict[str, Any]:
-    """Return a space with exactly one hyperparameter; ConfigError if none or several are given.
+    """Return the space of a scale table, which has one hyperparameter.
 
-    Take the hyperparameter of an override `space.KEY` or `space`. Without such an override, take the learning rate
-    `rate`, with six values; if `rate` is None, take the hyperparameter of the configured space.
+    With overrides `space.KEY`, take the hyperparameters at these keys. With an override `space`, or if `rate` is None,
+    take all hyperparameters of the configured space. Otherwise, take six values of the learning rate with the key
+    `rate`. Raise ConfigError if this gives no hyperparameter, or several.
     """
     searched = {".".join(path): dimension for path, dimension in leaves(parted(tree["space"])[0])}
     named = [key.removeprefix("space.") for key in given if key.startswith("space.")]

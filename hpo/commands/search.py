@@ -103,10 +103,10 @@ class Checked(Fields):
         budget: how many trials or configurations the study may have.
         counts: what the budget counts: `trials` or `configurations`.
         folds: the number of folds.
-        repeats: trainings per fold, with different seeds.
-        workers: how many workers train at once; `null` = as many as fit.
+        repeats: the number of trainings per fold, each with another seed.
+        workers: how many workers train at once; `null` = as many as CPUs and GPUs allow.
         package: the installed package with the objective's code; `null` = the code is in a folder.
-        files: the files to send to other machines: `name` and `bytes`.
+        files: the files to send to other machines, each with `name` and `bytes`.
         not_sent: files and links that would not be sent, although the folder of the code contains them.
     """
 
@@ -140,12 +140,15 @@ def search_composed(
     config: ConfigFile | None = None,
     progress: Progress = "auto",
 ) -> "Searched | Replayed | Checked | Composed":
-    """Create the study, or continue it if it exists unchanged, and run it to its budget.
+    """Create the study, or continue the study of this name, until the budget is used up.
+
+    An existing study continues only if the changes of its configuration affect no trial, and its code and data are the
+    same.
 
     Args:
-        replay: run the whole search of this study again, and compare the trials.
+        replay: run the whole search of this study again, and compare the new trials with the original trials.
         dry_run: check everything and print the plan and the files to send to other machines; create nothing.
-        trust: with --replay: trust the code of a study from another machine; otherwise hpo asks before the code runs.
+        trust: with --replay, run the code of another machine's study without asking first.
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
@@ -154,7 +157,7 @@ def search_composed(
         hpo search                                        the default study: a Transformer on handwritten digits
         hpo search strategy=evolutionary study.name=evo study.trials=40
         hpo search data=text_classification data.train=train.tsv data.validation=dev.tsv data.test=test.tsv
-        hpo search data=translation data.path=train data.source_ending=.de data.target_ending=.en   train.de, train.en
+        hpo search data=translation data.path=train data.source_ending=.de data.target_ending=.en   files train.de, .en
         hpo search 'space.training.lr={low: 1e-5, high: 1e-2, log: true}' space.model.num_heads=[2,4]
         hpo search 'study.metrics={accuracy: maximize, parameters: minimize}' study.limits={latency:5}
         hpo search strategy=asha study.trials=1000 study.minutes=90 study.stop_without_gain=100
@@ -208,13 +211,15 @@ def _check(study: PreparedStudy) -> Checked:
     code = code_of(study.objective, str(Path.cwd()))
     state = f"exists, with {num_trials} trials" if folder.exists else "new"
     workers = 1 if dispatch.type.is_one_at_a_time else dispatch.workers
-    folds, repeats, fit = study.num_folds, config.study.repeats, "as many as fit"
+    folds, repeats, fit = study.num_folds, config.study.repeats, "as many as CPUs and GPUs allow"
     lines = [f"folder: {folder} ({state}); folds: {folds}; repeats: {repeats}; workers: {workers or fit}"]
     if code.package is not None:
         lines.append(f"your code: the installed package {code.package}, which every machine must have")
     if code.files:
         if dispatch.address is None:
-            lines.append("no other machine is used (dispatch.address=null); in a cluster, each machine would get:")
+            lines.append(
+                "no other machine is used (dispatch.address=null); each machine of a cluster would get these files:"
+            )
         lines.append(code.in_words())
         lines += [f"  {path.stat().st_size:>12,} bytes  {name}" for name, path in code.files.items()]
         lines += [f"  {'not sent':>18}  {name}" for name in (*code.others, *code.links)]
@@ -266,7 +271,10 @@ def search(
     settings: Mapping[str, Any] | None = None,
     progress: Literal["auto", "json", "none"] | bool = "auto",
 ) -> "Study":
-    """Search for the best configuration, as `hpo search` does; continue the study if it exists unchanged.
+    """Search for the best configuration, as `hpo search` does, in a new study or in the existing study `name`.
+
+    An existing study continues only if the changes of its configuration affect no trial, and its code and data are the
+    same, or with `allow_changes`.
 
     Args:
         objective: the function to optimize: `f(config)`, or `f(config, trial)`, which may call
@@ -279,9 +287,9 @@ def search(
             for ordered values, `["relu", "gelu"]` for choices, or a dict as in conf/space; nested dicts give a nested
             configuration. May also be a function that suggests values, such as Hugging Face's `hp_space(trial)`. None =
             the values that an objective for Optuna, `f(trial)`, suggests.
-        config: constants of the configuration. If it also has a value of every searched hyperparameter, these values
-            are the first point. References in an OmegaConf DictConfig (`lr: ${base}`) follow the searched values, even
-            if the DictConfig is inside a dict.
+        config: the values of the keys that are not searched. If `config` also has a value of every searched
+            hyperparameter, these values are the first point. References in an OmegaConf DictConfig (`lr: ${base}`)
+            follow the searched values, even if the DictConfig is inside a dict.
         trials: how many points to evaluate. If the study exists already and has more trials, the search returns the
             study with all its trials.
         minutes: the time limit of the search; no trial begins after it.
@@ -289,7 +297,8 @@ def search(
             `{"name": "evolutionary", "population": 8}`.
         metric: the score's name, if the function returns or reports several numbers (None = score). For several
             metrics, their directions by name, such as `{"accuracy": "maximize", "latency": "minimize"}`. The
-            function then returns a dict, or the values in this order; the first metric leads.
+            function then returns a dict, or the values in this order. The score of a trial, the best epoch and early
+            stopping use the first metric.
         direction: whether a higher or a lower score is better; not with several metrics. May be left out if `metric`
             is a known name, such as `loss` or `val_accuracy`.
         limits: the limits that the best trial must keep, by name of a metric or of another returned number. If higher
@@ -307,7 +316,7 @@ def search(
         name: the study's name, a folder under runs/. None = the function's name, with a number if another study has
             that name; a printed line then says how the two studies differ.
         seed: decides every point and every training.
-        workers: how many processes train at once; None = as many as fit.
+        workers: how many processes train at once; None = as many as CPUs and GPUs allow.
         data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with one row per
             example. `trial.data` has the rows outside of the test split, in the same form; the arrays `trial.train` and
             `trial.validation` index these rows. Or the number of examples: then the function loads its data itself, and
@@ -369,8 +378,8 @@ def given_study(
     """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
-        refuse_without_effect(inside, "with a complete configuration, which has these keys")
-        refuse_without_effect({"data": rows}, "with a complete configuration, which names its data")
+        refuse_without_effect(inside, "with a complete configuration, because the configuration has these keys")
+        refuse_without_effect({"data": rows}, "with a complete configuration, because the configuration names the data")
         return config_from_dict(tree_with_form(with_settings(objective, settings))), None
     function = given_function(objective)
     if space is None and form_of(function, searched=None) == "trial":
@@ -406,8 +415,9 @@ def unarchive(file: Path | str, directory: Path | str = RUNS, *, trust: bool = F
         trust: whether to trust the code of a study from another machine; otherwise hpo asks before the code may run.
 
     Raises:
-        hpo.HpoError: the archive is damaged, a study of that name exists, or a study from another machine is not
-            trusted. The files of an untrusted study are restored, but the study cannot be used yet.
+        hpo.HpoError: the archive is damaged, `directory` already has a study with the archived study's name, or a study
+            from another machine is not trusted. The files of an untrusted study are restored, but the study
+            cannot be used yet.
     """
     from hpo.commands.study import Study
 

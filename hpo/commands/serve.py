@@ -41,8 +41,8 @@ class Server(Fields):
     Attributes:
         address: the address to open in a browser.
         pages: the addresses of further pages, by title.
-        login: the user name, and the password or the name of its environment variable; None = the server asks for no
-            password.
+        login: a text with the user name and the password. If the password is from an environment variable, the text
+            has the variable's name instead of the password. None = the server asks for no password.
     """
 
     address: str
@@ -101,7 +101,8 @@ def ui(
         browser: open the UI in a browser; --no-browser only prints the address.
         host: the address to listen on (default: 127.0.0.1).
         expose: allow access from other machines; needed with --host.
-        password: protect the UI with a password: the one in MLFLOW_TRACKING_PASSWORD, or a new one, which is printed.
+        password: protect the UI with the password in MLFLOW_TRACKING_PASSWORD, or else with a new password, which the
+            command prints.
 
     Raises:
         hpo.HpoError: there are no runs yet, the port is in use, or other machines could reach the server and --expose
@@ -112,8 +113,8 @@ def ui(
         hpo ui digits                            the trials of one study, best first, with charts
         hpo ui digits reviews                    the trials of both studies, and the studies side by side
         hpo ui digits --optuna                   the same study in optuna-dashboard, from its record
-        hpo ui --password                        the UI asks for a password, because this machine has other users
-        hpo ui --host 10.0.0.5 --expose          for other machines, without a password: they can delete runs
+        hpo ui --password                        with a password, on a machine that has other users
+        hpo ui --host 10.0.0.5 --expose          other machines can read and delete runs without a password
     """
     names = list(dict.fromkeys([*studies, *filter(None, [study])]))
     if not 1 <= port <= 65535:
@@ -181,7 +182,7 @@ class _ServerAddress:
 
 
 def say(text: str) -> None:
-    """Print a line for people on standard error."""
+    """Print a line of text on standard error."""
     sys.stderr.write(f"{text}\n")
 
 
@@ -202,7 +203,7 @@ def _mlflow_server(
         # An MLflow server has its own UI.
         return place.server(_pages(at, tracked), at.rstrip("/"))
     if not password and (process := servers.serving(place.host, place.port, {servers.STORE: at})) is not None:
-        say(f"note: process {process} serves this store already, at this address")
+        say(f"note: process {process} serves this store already, at {place.address}")
         return place.server(_pages(at, tracked))
     place.refuse_taken_port()
     if not password and not expose:
@@ -274,8 +275,8 @@ def _tracked(names: Sequence[str], given: str | None) -> "tuple[str, list[Tracke
     if len(uris) > 1:
         stores = ", ".join(f"'{name}' in {hide_secrets(uri, {})}" for uri, name in uris.items())
         raise TrackError(
-            f"study: all studies must be in one MLflow store, given {stores}; send one study to the other store with "
-            f"`hpo sync STUDY track.uri=...`"
+            f"study: all studies must be in one MLflow store, given {stores}; send all studies to one store with "
+            f"`hpo sync STUDY track.uri=URI`, then give the address of that store by --uri"
         )
     return uri, found
 
@@ -362,7 +363,9 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
     result = json.loads(next(iter(process.stdout or ()), "{}"))
     if "address" not in result:
         process.communicate()
-        error = result.get("error", f"it ended with exit code {process.returncode}; `hpo {words[0]}` says why")
+        error = result.get(
+            "error", f"`hpo {words[0]}` ended with exit code {process.returncode}; run this command to read why"
+        )
         raise TrackError(_OPTION.sub(lambda found: found[1] or found[0], error))
     atexit.register(close)
     return Server(**result, _wait=process.wait, _close=close)

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 class AskedTrial:
-    """A trial to train outside of hpo: its values and its learning curve. `trial["training.lr"]` is one value.
+    """A trial to train outside of hpo. `trial["training.lr"]` is the value of one key of the trial's configuration.
 
     Attributes:
         study: the name of the trial's study.
-        reference: the study's name for commands: the name under runs/, or the folder.
+        reference: the argument STUDY with which commands find the study (its name under runs/, or its folder).
         trial: the trial's number, from 0. In Python, the name of this attribute is `number`.
         point: the values of the searched hyperparameters, by dotted key.
         config: the complete configuration, as `hpo.search` gives it to a function; in JSON, with the names of
             environment variables instead of secrets.
         seed: the seed for all randomness of the training.
         scale: the number of the trial's scale, from 1; 0 = the study has no scales.
-        changes: the changes of the configuration at that scale, by dotted key.
+        changes: the values that the trial's scale sets in the configuration, by dotted key; empty without scales.
         amount: how far to train, counted from the start, such as a number of epochs; None = fully, because the
             strategy does not train partially.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
@@ -71,8 +71,9 @@ class AskedTrial:
         return at_path(self.config, path)
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
-        """Add a report to the learning curve, such as `report(epoch=3, loss=0.2)` or `report(0.3, step=5)`.
+        """Add a report to the learning curve of this trial, as in `report(epoch=3, loss=0.2)`.
 
+        A number without a name is the value of the metric (with several metrics, of the first): `report(0.3, step=5)`.
         Each `epoch` (or `step`) must be larger than in the previous report. Reports without `epoch` and `step` are
         numbered from `trained` + 1.
 
@@ -118,7 +119,7 @@ class AskedTrial:
         return "\n".join(map(printable, [f"trial {self.number}{amount}", *values, then]))
 
     def show(self) -> None:
-        """Print the trial's text."""
+        """Print the trial's values, and the command that reports the trial's result; see `text`."""
         print(self.text)
 
     def __repr__(self) -> str:
@@ -247,8 +248,9 @@ def open(  # noqa: A001 -- it is called hpo.open
 ) -> Session:
     """Open a study for ask-and-tell: you train its trials by any means, and report the results.
 
-    Create the study, or continue it if it exists unchanged; its open trials stay open. The study is like any other
-    study: it has a record and a report, its trials appear in MLflow, and `hpo compare` accepts it.
+    Create the study, or continue the existing study of this name. Open trials stay
+    open. The study is like any other study: it has a record and a report, its trials appear in MLflow, and
+    `hpo compare` accepts it.
 
     Args:
         space: the search space, as in `hpo.search`; None = the space of the existing study of this name.

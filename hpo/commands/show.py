@@ -58,7 +58,10 @@ FIELDS: dict[str, tuple[Kind, Callable[[StudyView], Any]]] = {
     "error": ("text", lambda view: view.error),
     "folder": ("text", lambda view: str(view.folder)),
 }
-"""The fields of each study in a list, with their kinds and values; docs/reference/json.md describes them."""
+"""By field of `hpo list`: the kind of the field, and a function that returns the field's value from a study's view.
+
+docs/reference/json.md describes the fields.
+"""
 
 _KINDS = {name: kind for name, (kind, _) in FIELDS.items()}
 
@@ -184,10 +187,10 @@ def studies(
     where: Annotated[str | None, Word("CONDITION", option="--where")] = None,
     sort: Annotated[str | None, Word("FIELD", option="--sort", is_dashed=True)] = None,
 ) -> Studies:
-    """List the studies under runs/, or in another folder: state, trials, best, strategy, data, size, user, date.
+    """List the studies under runs/ with state, trials, best score, strategy, data, size, user and date.
 
     Args:
-        in_: the folder of the studies (default: runs).
+        in_: list the studies in this folder instead (default: runs).
         where: list only the studies that fit this condition; see Fields and Operators.
         sort: the field to sort by; -FIELD sorts from high to low (default: -date).
 
@@ -229,7 +232,7 @@ def studies(
 
 
 def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None) -> Details:
-    """Show a study, running or not: state, best trial, running trials, failures, cautions; or show one trial.
+    """Show the state, best trial, running trials, failures and cautions of a study, or show one of its trials.
 
     Args:
         trial: show this trial.
@@ -238,10 +241,10 @@ def show(study: StudyOrMirror, trial: Annotated[int | None, Word("NUMBER", optio
         hpo.HpoError: the study or the trial does not exist.
 
     Examples:
-        hpo show digits                   also while it is running; read-only
+        hpo show digits                   also while the study is running; read-only
         hpo show studies/digits_grid      a published study
-        hpo show digits --trial 7         its configuration, scores, curves, logs and seeds
-        hpo show s3://bucket/digits       the last copy in its mirror (study.mirror), from any machine
+        hpo show digits --trial 7         the trial's configuration, scores, curves, logs and seeds
+        hpo show s3://bucket/digits       on any machine: the last copy in the study's mirror (study.mirror)
         hpo show digits --json            for programs
     """
     from hpo.study.view.one_trial import read_trial

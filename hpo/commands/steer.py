@@ -50,7 +50,7 @@ class Answer(Fields):
 def stop(
     study: StudyRef, trial: Annotated[int | None, Word("NUMBER", option="--trial")] = None, *, now: bool = False
 ) -> Answer:
-    """End a running search after its running trials, or at once; or stop one of its trials.
+    """End a running search at once or after its running trials have ended, or stop one of its trials.
 
     Args:
         trial: stop only this trial.
@@ -60,7 +60,7 @@ def stop(
         hpo.HpoError: the study or the trial is not running.
 
     Examples:
-        hpo stop digits               start no new trial; end after the running ones
+        hpo stop digits               start no new trial; end when the running trials have ended
         hpo stop digits --now         as Ctrl-C: save states; `hpo resume` continues the unfinished trials
         hpo stop digits --trial 7     stop only this trial; it cannot win, and the search continues
     """
@@ -147,7 +147,7 @@ def _goes_on(folder: StudyFolder, untried: Sequence[AddedPoint]) -> str:
 
     plain, new = f"hpo resume {name}", sum(each.retry_of is None for each in untried)
     command = resume_command(name, new, status.done, folder.config().study, status.ended_by)
-    return f"`{command}` continues" if command == plain else f"its search has ended: continue it with `{command}`"
+    return f"`{command}` continues" if command == plain else f"the search has ended; `{command}` continues the search"
 
 
 def _refuse_past_search(folder: StudyFolder, participle: str) -> None:

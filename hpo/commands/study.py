@@ -152,7 +152,7 @@ class Study:
 
     @_documented_by(show)
     def show(self, trial: int | None = None) -> Details:
-        """Show a study, running or not: state, best trial, running trials, failures, cautions; or show one trial."""
+        """Show the state, best trial, running trials, failures and cautions of a study, or show one of its trials."""
         return show(self.folder, trial)
 
     @_documented_by(note)
@@ -172,7 +172,7 @@ class Study:
 
     @_documented_by(stop)
     def stop(self, trial: int | None = None, *, now: bool = False) -> Answer:
-        """End a running search after its running trials, or at once; or stop one of its trials."""
+        """End a running search at once or after its running trials have ended, or stop one of its trials."""
         return stop(self.folder, trial, now=now)
 
     @_documented_by(evaluate)
@@ -189,11 +189,14 @@ class Study:
 
     @property
     def test_result(self) -> ScoresOnTest:
-        """The result of `test`: the winner's `metrics`, the scores of the `default` configuration, their `difference`.
+        """The scores from `test`, in the attributes `metrics`, `default` and `difference`.
 
-        Each of the three has an entry per metric: the `value`; `low` and `high`, the ends of its 95 % interval (None =
-        no interval); `n`, the number of test examples; and a `note` on the source of the interval, or on how to get
-        one. StudyError if `test` has not been called.
+        `metrics` has the scores of the winner, and `default` has the scores of the default configuration. `difference`
+        has the scores of the winner minus the scores of the default configuration.
+
+        Each of the three has an entry per metric: the `value`; `low` and `high`, the ends of the value's 95 % interval
+        (None = no interval); `n`, the number of test examples; and a `note` on the source of the interval, or on how to
+        get an interval. Raise StudyError if `test` has not been called.
         """
         result = self._folder.test_result()
         if result is None:
@@ -254,7 +257,7 @@ class Study:
         name: str | None = None,
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Self:
-        """Train the best trials of a study further, in a new study: for example longer, or with a larger model."""
+        """Train the best trials of a study longer, or with a changed configuration, in a new study."""
         extended = extend(
             self.folder,
             changes,
@@ -296,7 +299,7 @@ class Study:
         uri: str = "sqlite:///mlflow.db",
         progress: Literal["auto", "json", "none"] | bool = "auto",
     ) -> Reproduction:
-        """Train recorded trials again in this process and compare the scores; exit code 1 if scores differ."""
+        """Train recorded trials again in this process, and compare the new scores with the recorded scores."""
         return reproduce(
             self.folder, trial, data, folds=folds, tolerance=tolerance, trust=trust, uri=uri, progress=progress
         )
@@ -376,7 +379,7 @@ class Study:
     def best(self) -> Best:
         """The winner; with several metrics, the trial chosen from the Pareto front.
 
-        StudyError if no trial is complete and within the limits.
+        Raise StudyError if no complete trial keeps the limits.
         """
         with self._read() as (study, run):
             return best_of(study, run)
@@ -391,7 +394,8 @@ class Study:
         Columns:
             number: the number of the trial.
             is_chosen: whether the trial is the winner.
-            NAME: the value of each metric, and of each limited or measured number, in the search.
+            NAME: the value in the search of the metric NAME, or of another number NAME that has a limit or is in
+                `study.measured`.
             NAME_standard_error: the standard error of NAME over folds and repeats, if there are several.
             NAME_on_fresh_seeds: the value of NAME on fresh seeds, with `study.finalists`.
             KEY: each searched value.
@@ -417,8 +421,8 @@ class Study:
                 records the change, `best` follows the rule, and `resume` trains the winner's model.
 
         Raises:
-            hpo.HpoError: the rule is not allowed, or names a metric that the study does not have; no trial is complete
-                within the limits; or, with `save`, the study is running.
+            hpo.HpoError: the rule is not allowed, or names a metric that the study does not have; no complete trial
+                keeps the limits; or, with `save`, the study is running.
         """
         config = changed_config(self._folder, {"study.choose": dict(how) if isinstance(how, Mapping) else how})
         with self._read(config) as (study, run):

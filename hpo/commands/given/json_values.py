@@ -53,13 +53,16 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     if isinstance(value, _AS_TEXT) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
         return str(value), False
     name = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
-    hint = "; create it in the objective, or search it under a name: hpo.choices(name=...)"
+    hint = "; create the value in the objective, or search named values: hpo.choices(NAME=VALUE)"
     is_for_objective = where.startswith(("config", "space"))
     raise ConfigError(f"{where}: must be made of {_ALLOWED}, given {name}{hint if is_for_objective else ''}")
 
 
 def _of_array(value: Any, where: str) -> tuple[Any, bool]:
-    """Convert an array (NumPy, torch, ...) to nested lists, or a 0-d array to its value; return as `to_json`."""
+    """Convert an array (NumPy, torch, ...) to nested lists, or a 0-d array to a scalar.
+
+    Return the same two values as `to_json`.
+    """
     if not getattr(value, "shape", ()):
         return to_json(value.item(), where)
     if (size := math.prod(value.shape)) > _MAX_ARRAY_SIZE:
@@ -74,7 +77,7 @@ def _of_mapping(value: Mapping[Any, Any], where: str) -> tuple[dict[str, Any], b
     for key, part in value.items():
         name = key if isinstance(key, str) else str(key)
         if not isinstance(key, _KEYS) or name in parts:
-            reason = "two of its keys become the same string" if name in parts else f"a key is a {type(key).__name__}"
+            reason = "two keys become the same string" if name in parts else f"a key is a {type(key).__name__}"
             raise ConfigError(f"{where}: cannot be written as JSON: {reason}, given {key!r}; use other keys")
         parts[name] = to_json(part, f"{where}.{name}")
     is_plain = all(isinstance(key, str) for key in value) and all(is_plain for _, is_plain in parts.values())

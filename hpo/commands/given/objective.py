@@ -54,10 +54,11 @@ class GivenObjective:
         objects: Objects,
         rows: GivenData | None = None,
     ) -> "GivenObjective":
-        """Build the objective from a function or its path; ConfigError if it cannot be called or sent to workers.
+        """Build the objective from a function or from the path of a function.
 
         A function is pickled into its study if it receives given data (`rows`), or values that have no JSON type
-        (`objects`). `searched` has the top-level names of the space.
+        (`objects`). `searched` has the top-level names of the space. Raise ConfigError if the function cannot be called
+        or cannot be sent to workers.
         """
         if isinstance(objective, str):
             objects.refuse_all()
@@ -84,7 +85,7 @@ class GivenObjective:
 
 
 def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return the given function, or the function at the given path; ConfigError for anything else."""
+    """Return the given function, or the function at the given path. Raise ConfigError for any other value."""
     if isinstance(objective, str):
         return find_function(str(given_path(objective)), str(Path.cwd()))[0]
     if not callable(objective):
@@ -93,7 +94,11 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError if the function reads the given data from a variable, defines data, or lacks `trial`."""
+    """Raise ConfigError if the objective cannot use the given data.
+
+    This is the case if the function uses a variable that holds the data, if an optional function of the objective also
+    defines the data, or if the function has no parameter `trial`.
+    """
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):
         if any(value is each for each in own):
@@ -127,7 +132,7 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
     The calls are read from the source code; the function is not run.
 
     Raises:
-        ConfigError: the code does not show the whole space.
+        ConfigError: the whole space cannot be read from the source code.
     """
     function = function_of(objective)
     called = f"{getattr(function, '__name__', 'f')}(trial)"
@@ -157,8 +162,8 @@ def space_of(given: Any) -> Any:
     If `given` is not a function, return it unchanged.
 
     Raises:
-        ConfigError: the code does not show the whole space, or the function returns a dict whose names are not the
-            suggested names.
+        ConfigError: the whole space cannot be read from the function's source code, or the function returns a dict
+            whose keys are not the suggested names.
     """
     if not inspect.isroutine(given):
         return given
@@ -170,8 +175,8 @@ def space_of(given: Any) -> Any:
     returned = given(_Answers({name: of["choices"][0] if "choices" in of else of["low"] for name, of in space.items()}))
     if isinstance(returned, Mapping) and (others := sorted(map(str, returned.keys() ^ space.keys()))):
         raise ConfigError(
-            f"space: {given.__name__}(trial) must return the names that it suggests ({', '.join(space)}), given "
-            f"{', '.join(map(str, returned))}; '{others[0]}' is only in one of the two lists"
+            f"space: {given.__name__}(trial) must return a dict with the suggested names as keys ({', '.join(space)}), "
+            f"but returned {', '.join(map(str, returned))}; '{others[0]}' is only in one of the two lists"
         )
     return space
 
@@ -231,7 +236,10 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
         ends = (given["low"], given["high"])
         return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), starts_at_low=True)
     except (LookupError, TypeError, ValueError) as error:
-        raise ConfigError(f"{where}: arguments must be plain values or constants of the module; {_HINT}") from error
+        raise ConfigError(
+            f"{where}: each argument must be a literal, or a variable from outside the function with a plain value; "
+            f"{_HINT}"
+        ) from error
 
 
 def _known(function: Any) -> Mapping[str, Any]:
@@ -246,7 +254,7 @@ def _known(function: Any) -> Mapping[str, Any]:
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:
-    """Return a node's value: number, text, None, or a list of them; else raise LookupError, TypeError or ValueError."""
+    """Return a node's value: a scalar, None or a list of these; else raise LookupError, TypeError or ValueError."""
     if isinstance(node, ast.Name):
         value = known[node.id]
     elif isinstance(node, ast.List | ast.Tuple):

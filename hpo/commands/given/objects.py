@@ -69,11 +69,13 @@ class Objects:
     def given_to(
         self, function: Callable[..., Any], is_importable: bool, is_pickled: bool = False
     ) -> Callable[..., Any]:
-        """Return a function that calls `function` with a configuration in which original values replace JSON values.
+        """Return a function that puts the original Python values into a configuration and calls `function` with it.
 
-        The optional functions that take a configuration are wrapped in the same way. Without original values, return
-        `function` itself. But if `is_importable` and `is_pickled` are true, return a copy that also has the optional
-        functions of its module.
+        The original values are `choices` and `constants`. Optional functions of the objective that take a configuration
+        are wrapped in the same way.
+
+        If there are no original values, return `function` itself or, if both `is_importable` and `is_pickled` are true,
+        a copy of `function`. The copy also has the optional functions of the module that defines `function`.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -167,10 +169,11 @@ class Objects:
 def call_with(
     function: Callable[..., Any], choices: Known, constants: Known, config: Mapping[str, Any], *others: Any
 ) -> Any:
-    """Call a function with a configuration in which original values replace their JSON values.
+    """Put the original Python values into a configuration, and call `function` with it.
 
-    A searched value that is not in `choices` stays a JSON value. If a user has changed the JSON value of a constant,
-    `_rebuilt` makes a new Python value from it, or raises ConfigError.
+    `choices` and `constants` have the original values by the JSON values that they replace. A searched value that is
+    not in `choices` stays a JSON value. If a user has changed the JSON value of a constant, `_rebuilt` makes a new
+    Python value from the changed JSON value, or raises ConfigError.
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -192,9 +195,10 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point, with the original values of a pickled function in place of JSON values.
+    """Return a configuration or a point in which original Python values replace JSON values.
 
-    Restore only tuples, and dicts with numbers as keys. Other values, such as a class, stay in their JSON form.
+    The original values are those that `call_with` gives to the pickled `function`. Restore only tuples, and dicts with
+    numbers as keys. Other values, such as a class, stay in their JSON form.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
@@ -216,9 +220,10 @@ def _is_written_so(value: Any, text: str) -> bool:
 
 
 def check_with(check: Callable[..., Any] | None, choices: Known, constants: Known, config: Mapping[str, Any]) -> None:
-    """Call `check` (None = no check) with a configuration in which original values replace their JSON values.
+    """Put the original Python values into a configuration, and call `check` (None = no check) with it.
 
-    Raise ConfigError if a user has changed a constant, and `_rebuilt` cannot make its new Python value.
+    Raise ConfigError if a user has changed the JSON value of a constant, and `_rebuilt` cannot make a Python value from
+    the changed JSON value.
 
     Do not move this function, because pickled functions refer to it by name.
     """

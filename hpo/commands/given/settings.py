@@ -159,14 +159,20 @@ def made_config(
 def compose_given(
     name: str, overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration; its objective `m:f` becomes, for example, `m:f(config)`. See `with_form`."""
+    """Compose a user's configuration, and add the function's parameters to the path of the objective.
+
+    For example, the objective `m:f` becomes `m:f(config)`; see `with_form`.
+    """
     from hpo.config.composing.compose import compose_config
 
     return tree_with_form(compose_config(name, overrides_with_form(overrides), config_dir, config_file))
 
 
 def overrides_with_form(overrides: Sequence[str]) -> list[str]:
-    """Return a user's overrides; `objective=m:f` becomes, for example, `objective=m:f(config)`. See `with_form`."""
+    """Return a user's overrides; in the override of the objective, add the function's parameters to the path.
+
+    For example, `objective=m:f` becomes `objective=m:f(config)`; see `with_form`.
+    """
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
     searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
@@ -179,7 +185,10 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
 
 
 def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a user's configuration; its objective `m:f` becomes, for example, `m:f(config)`. See `with_form`."""
+    """Return a user's configuration, with the function's parameters added to the path of the objective.
+
+    For example, the objective `m:f` becomes `m:f(config)`; see `with_form`.
+    """
     objective, space = tree.get("objective"), tree.get("space")
     if not isinstance(objective, str):
         return dict(tree)
@@ -189,12 +198,13 @@ def tree_with_form(tree: Mapping[str, Any]) -> dict[str, Any]:
 def compose_search(
     overrides: Sequence[str], config_dir: str | None = None, config_file: str | None = None
 ) -> dict[str, Any]:
-    """Compose a user's configuration for `search`, with its space in the form of conf/space.
+    """Compose a user's configuration for `search`, with the space in the form of conf/space.
 
     With `config_file`, only apply the overrides to this complete configuration. Otherwise, complete the space as
-    `hpo.search` does. An objective for Optuna, `f(trial)`, defines a missing space. If the space has no `first`, and
-    the configuration has a value for every dimension without a condition, these values become the first point; the
-    override `~space.first` prevents this.
+    `hpo.search` does. If the user gives no space, take the space from an objective for Optuna, `f(trial)`.
+
+    If the space has no `first`, and the configuration has a value for every dimension without a condition, these values
+    become the first point; the override `~space.first` prevents this.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
     if config_file:
@@ -208,7 +218,10 @@ def compose_search(
 
 
 def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Add to a configuration the space that its objective suggests, and each searched key with its default or None."""
+    """Return a configuration with the space that the objective suggests, and with every searched key.
+
+    A searched key has the value in the objective's own part `own` of the configuration, or None without such a value.
+    """
     space = suggested_space(given_function(tree["objective"]))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}
     return {**plain_own(own_tree(space, own)), **sections, "space": space}

@@ -103,6 +103,6 @@ def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys
     monkeypatch.setattr("hpo.track.projection.send_study", lambda *_: False)
     with pytest.raises(TrackError, match="study 'toy': could not send all 3 trials and the report to"):
         toolkit.load("toy").sync()
-    assert "its runs in MLflow" in prints(capsys, "remove", "toy", code=2)
+    assert "the study's runs in MLflow" in prints(capsys, "remove", "toy", code=2)
     assert printed(capsys, "remove", "toy", "--yes")[0]["removed"][0]["runs"] == 5
     assert [*runs("trial"), *runs("study")] == []

@@ -304,11 +304,11 @@ def test_with_several_metrics_the_chosen_one_is_found_and_compared_in_all(capsys
 def test_what_is_measured_on_the_machine_is_not_compared(capsys, study, monkeypatch):
     change_row(GOALS / "trials.csv", 0, size="3.2")
     (GOALS / "report.json").unlink()
-    assert "objective's describe_method return 'measured': ['size']" in prints(capsys, "reproduce", "goals", code=1)
+    assert "objective's describe_method: {'measured': ['size']}" in prints(capsys, "reproduce", "goals", code=1)
     monkeypatch.setattr("toy_goals.describe_method", lambda config: {"measured": ["size"]}, raising=False)
     code, out, err = hpo(capsys, "reproduce", "goals")
     assert (code, "mean size" in out) == (0, False), out + err
-    assert "not compared, because they depend on the machine: size" in out
+    assert "metrics that depend on the machine are not compared: size" in out
 
 
 def test_where_there_is_no_winner_it_says_why_and_what_to_give(capsys, study):
@@ -372,7 +372,7 @@ def test_a_trial_that_differs_is_named_and_the_exit_code_is_1(capsys, toy):
     assert (code, "trials.csv: has changed since the report was written" in err) == (2, True)
     (toy / "report.json").unlink()
     out = prints(capsys, *ARGUMENTS, "dispatch=local", code=1)
-    assert ("trial 3 differs in state" in out, "not replayed: 1 of 9" in out) == (True, True)
+    assert ("trial 3 differs in state" in out, "not the same: 1 of 9" in out) == (True, True)
 
 
 @pytest.mark.slow

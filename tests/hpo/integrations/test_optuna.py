@@ -76,7 +76,7 @@ def test_a_space_may_be_a_function_of_a_trial_that_returns_what_it_suggests():
     asked.close()
     for study in (asked.study, found(lambda config: config["lr"], space=hp_space)):
         assert study.config["space"] == {"lr": {"low": 1e-4, "high": 0.1, "log": True}, "act": {"choices": ["a", "b"]}}
-    with pytest.raises(hpo.HpoError, match=r"must return the names that it suggests \(lr\), given rate"):
+    with pytest.raises(hpo.HpoError, match=r"the suggested names as keys \(lr\), but returned rate"):
         found(lambda config: 1.0, space=lambda trial: {"rate": trial.suggest_float("lr", 0, 1)})
 
 
@@ -146,7 +146,7 @@ def computed(trial):
 
 @pytest.mark.parametrize(("objective", "says"), [
     (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
-    (computed, r"^computed\(trial\): .*: arguments must be plain values.*as_sampler"),
+    (computed, r"^computed\(trial\): .*: each argument must be a literal.*as_sampler"),
     (lambda trial: sum(trial.suggest_int(f"x{i}", 0, 1) for i in (1, 2)), "inside a condition, loop or function"),
     (lambda trial: computed(trial) + 1, r"^<lambda>\(trial\): passes 'trial' to other code"),
     (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
