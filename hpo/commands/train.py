@@ -35,7 +35,7 @@ class Trained(Fields):
         if self.error:
             return f"failed: {self.error}"
         lines = [f"{name} = {value:.6g}" for name, value in self.metrics.items()]
-        return "\n".join([*lines, f"{self.seconds:.1f} s; all files are in {short_path(self.folder)}"])
+        return "\n".join([*lines, f"trained for {self.seconds:.1f} s; all files are in {short_path(self.folder)}"])
 
     @property
     def exit_code(self) -> int:
@@ -77,7 +77,7 @@ def train(
     """Train one configuration without a search, as `hpo train` does, and return its metrics.
 
     Args:
-        overrides: as in `compose`: `hpo.train("model.num_layers=3", "training.lr=0.001")`.
+        overrides: as in `compose`, for example `hpo.train("model.num_layers=3", "training.lr=0.001")`.
         config_dir: as in `compose`.
         config_file: start from this complete configuration, such as a study's best.yaml.
         progress: how to print the learning curve: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
@@ -90,7 +90,7 @@ def train(
 
 
 def train_tree(tree: Mapping[str, Any], progress: How, pickled: Path | None = None) -> dict[str, float]:
-    """Train one configuration and return its metrics; StudyError if the training failed.
+    """Train one configuration and return the metrics; raise StudyError if the training failed.
 
     `pickled` is the objective's pickled function, as in `train_once`.
     """

@@ -107,11 +107,12 @@ def predict(
         input_: a file with one input per line; '-' is standard input.
         text: one text; give either this or a file.
         output: a file for the results (default in a shell: standard output, as with '-').
-        temperature: language models: below 1 favours likely tokens, above 1 unlikely ones; 0 takes the likeliest.
-        top_k: language models: draw from the K likeliest tokens only.
-        top_p: language models: draw from the smallest set of likeliest tokens that has this total probability.
-        max_tokens: language models: how many tokens to add.
-        seed: language models: the seed of the draws.
+        temperature: for language models, the divisor of the logits. Below 1, likely tokens are drawn more often than
+            at 1; above 1, less often than at 1. 0 always takes the likeliest token.
+        top_k: for language models, draw only from this number of likeliest tokens.
+        top_p: for language models, draw only from the fewest likeliest tokens whose total probability is at least this.
+        max_tokens: for language models, the number of tokens to add.
+        seed: for language models, the seed of the draws.
         options: other arguments of the objective's `predict`.
 
     Raises:
@@ -182,7 +183,10 @@ def attention(
 
 
 def _call_model(model: str, name: str, *arguments: Any) -> Any:
-    """Call a model's optional function; StudyError if it is missing, DataError if it raises ValueError or OSError."""
+    """Call the optional function `name` of a model's objective, and return the function's result.
+
+    Raise StudyError if the objective has no such function, and DataError if the function raises ValueError or OSError.
+    """
     objective, checkpoint_dir = _find_model(model)
     optional_function = getattr(objective, name)
     if optional_function is None:

@@ -44,7 +44,7 @@ def ask_for_trust(
     - The objective is part of the toolkit, the strategy is not a user's class, and no configuration contains code,
       references to environment variables with secrets, or paths outside of the working directory.
 
-    ConfigError if nobody can be asked, or the user says no.
+    Raise ConfigError if there is no terminal to ask in, or if the user says no.
 
     Args:
         changes: what changed since the study was recorded, one text per change; printed before the question.
@@ -86,7 +86,10 @@ def ask_for_trust(
 def _code_and_files(
     trees: Sequence[Mapping[str, Any]], config: StudyConfig, own_keys: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Return two lists of `KEY=VALUE`: code, such as a command line; and paths outside of the working directory."""
+    """Return two lists of `KEY=VALUE`: the values that are code, and the paths outside of the working directory.
+
+    A value is code if the objective lists its key in `code_keys`. Paths whose keys are in `own_keys` are left out.
+    """
     # A key in a space continues after the objective's key, as in `command.line.choices.0`.
     code_keys = resolve(config.objective, str(Path.cwd())).code_keys
     texts = dict.fromkeys((key, text) for tree in trees for key, text in texts_of(tree))
@@ -119,7 +122,10 @@ def _ask(summary: str, changes: Sequence[str]) -> None:
 
 
 def _file(objective: str, origin: Origin) -> str:
-    """Return the file of an objective's module, found without an import; `unknown` if there is none."""
+    """Return the file of an objective's module without importing the module; `unknown` if the module is not found.
+
+    For the toolkit's objectives, return `hpo`; for pickled functions, return `MODULE`.
+    """
     if origin in ("toolkit", "given from Python"):
         return "hpo" if origin == "toolkit" else MODULE
     top, *inner = ObjectivePath.of(objective).module.split(".")

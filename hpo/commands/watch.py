@@ -58,14 +58,14 @@ def watch(
     port: int | None = None,
     browser: bool = True,
 ) -> Watched | Server:
-    """Follow a running search in this terminal or in a live page; or follow all studies in a live page.
+    """Follow one running search in this terminal or in a live page, or follow all studies in a live page.
 
     Args:
-        wait: seconds to wait for a study that does not exist yet, such as a queued job (default: 5).
+        wait: the seconds to wait until the study exists, for example while its job is queued (default: 5).
         page: serve a live page on the loopback address, protected by a token.
-        in_: with --page: the folder of the studies (default: runs).
-        port: with --page: the port to listen on (default: a free one).
-        browser: with --page: open the page in a browser; --no-browser only prints the address.
+        in_: with --page, the folder of the studies (default: runs).
+        port: with --page, the port to listen on (default: a free port).
+        browser: with --page, open the page in a browser; --no-browser only prints the address.
 
     Raises:
         hpo.HpoError: the study does not exist, the port is in use, or an option has no effect.
@@ -95,7 +95,7 @@ def watch(
 
 def _page_server(study: str | None, in_: str | Path | None, port: int | None, browser: bool, wait: float) -> Server:
     if study is not None:
-        refuse_without_effect({"--in": in_}, "with STUDY, which may be a folder")
+        refuse_without_effect({"--in": in_}, "if STUDY is given, because STUDY may be a folder")
     if port is not None and not 1 <= port <= 65535:
         raise ConfigError(f"--port: must be 1 to 65535, given {port}; leave it out to use a free port")
 

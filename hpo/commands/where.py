@@ -1,6 +1,6 @@
 """Conditions that select studies of a list by their fields, such as `strategy=evolutionary and score>0.9`.
 
-The text is parsed, never executed.
+A condition is parsed, never executed.
 """
 
 import ast

@@ -90,10 +90,11 @@ class ComparisonPlan:
         return trials
 
     def open(self) -> None:
-        """Create the folder with the frozen configuration, or check that the folder has the same comparison.
+        """Create the comparison's folder with the frozen configuration.
 
-        Raise StudyError if the folder has a study or another comparison, or if the code has changed. Also raise
-        StudyError if the comparison in the folder has more repeats than `self.repeats`.
+        If the folder already has a comparison, check that its configuration and its code are the same as now. Raise
+        StudyError if they differ, or if the folder has a study. Also raise StudyError if the comparison in the folder
+        has more repeats than `self.repeats`.
         """
         folder, code = self.study.folder, self._code()
         if folder.exists:

@@ -1,4 +1,4 @@
-"""Finished searches as numbers: the best loss so far over trials and over seconds, and its mean over repeats."""
+"""The numbers of finished searches: the best loss within a budget in trials or seconds, and the means over repeats."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,18 +19,17 @@ _MAX_POINTS = 300  # the largest number of points of a curve; a figure cannot sh
 
 @dataclass(frozen=True)
 class FinishedSearch:
-    """A whole search of a strategy or a study, as numbers.
+    """The losses and costs of a whole search: of one repeat of a strategy, or of one study.
 
     Attributes:
         label: the label of the strategy, or the name of the study.
         repeat, seed: the number of the repeat, from 0, and the seed of the search and of its trainings.
-        losses: the loss of each trial; lower is better. The trials are in the order of their numbers. In a comparison
-            of studies, however, the trials that were fully trained only after the search come last. An incomplete trial
-            has an infinite loss. In a comparison of strategies, a partly trained trial has the loss that it reached. In
-            a comparison of studies, partly trained trials and trials at smaller scales have infinite losses.
+        losses: the loss of each trial; lower is better. A trial that is not complete has an infinite loss. In a
+            comparison of studies, a trial with a smaller amount or scale than the winner also has an infinite loss. The
+            trials are in the order of their numbers, but trials fully trained after a study's search come last.
         seconds: the training time of each trial, summed over folds and repeats.
-        is_partial: whether trials have different amounts (for a study: whether it has scales), so that equal numbers of
-            trials are not equal budgets.
+        is_partial: whether equal numbers of trials are not equal budgets, because the trials of a strategy have
+            different amounts, or the study has scales.
         other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has the losses
             of the leading metric.
         excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an
@@ -97,16 +96,16 @@ class FinishedSearch:
 
     @cached_property
     def cost(self) -> npt.NDArray[np.float64]:
-        """For each trial, the total seconds of training up to the end of this trial."""
+        """For each trial, the summed training time of all trials up to and including this trial, in seconds."""
         return np.cumsum(np.asarray(self.seconds, dtype=np.float64))
 
     @property
     def total_seconds(self) -> float:
-        """The seconds of training in total."""
+        """The summed training time of all trials, in seconds."""
         return float(self.cost[-1]) if len(self.cost) else 0.0
 
     def best_at(self, budget: float, unit: Unit) -> float:
-        """Return the lowest loss within a budget; `nothing` if no trial is finished within the budget.
+        """Return the lowest loss within a budget; if no trial is finished within the budget, return `self.nothing`.
 
         If the search ended before the budget, return the lowest loss of the whole search.
         """
@@ -138,8 +137,9 @@ def all_searches(by_label: Mapping[str, Sequence[FinishedSearch]]) -> list[Finis
 def mean_curve(searches: Sequence[FinishedSearch], unit: Unit, sign: float, seed: int) -> dict[str, list[float]]:
     """Return the curve of the repeats' mean best score: the budgets, the means, and the means' 95 % bootstrap band.
 
-    The curve begins when every repeat has a complete trial. In seconds, it ends with the shortest repeat, because a
-    mean over fewer repeats would jump. `sign`, 1 or -1, turns a loss into a score. A single search has an empty band.
+    The curve begins at the first budget at which every search has a finite loss. If `unit` is seconds, the curve ends
+    with the shortest search, because a mean over fewer searches would jump. `sign`, 1 or -1, turns a loss into a score.
+    The band is empty if there is a single search.
     """
     places = np.array(_places(searches, unit))
     losses = np.array([[search.best_at(place, unit) for place in places] for search in searches])

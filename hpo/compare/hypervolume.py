@@ -20,14 +20,16 @@ _DRAWN = 2
 
 @dataclass(frozen=True)
 class Yardstick:
-    """The ranges of the losses and the best Pareto front, which determine the hypervolume regret of every search.
+    """Computes the hypervolume regret of each search, relative to the Pareto front of the reference trials.
+
+    The reference trials are the trials of all searches or, if a table of all scores is known, the rows of the table.
+    Trials beyond the limits are left out.
 
     Attributes:
         goal: the metrics and limits.
-        scale: the best and the worst loss of each metric, shape (2, metrics), among all trials within the limits.
-        whole: the hypervolume of the Pareto front of the same trials, in scaled losses; 0 = no trial is within the
-            limits.
-        is_table: whether these trials are the rows of a whole table. If not, they are the trials of all searches.
+        scale: the best and the worst loss of each metric among the reference trials, shape (2, metrics).
+        whole: the hypervolume of the reference trials' Pareto front, in scaled losses; 0 = no reference trials.
+        is_table: whether the reference trials are the rows of a table.
     """
 
     goal: Goal
@@ -47,10 +49,10 @@ class Yardstick:
         return cls(goal, scale, hypervolume(scaled(losses, scale)), table is not None)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return a copy of the search in which each loss is the hypervolume regret after the trial.
+        """Return a copy of the search in which each trial's loss is the search's hypervolume regret after the trial.
 
         Only trials within the limits count. The regret is 1 - (hypervolume of the search's trials so far) / `whole`. It
-        is 1 before the first of these trials, 0 if the hypervolume reaches `whole`, and never rises. See
+        is 1 before the first trial within the limits, 0 if the hypervolume reaches `whole`, and never rises. See
         `hpo.trials.fronts` for the sources.
         """
         volumes = np.concatenate(([0.0], growing(scaled(search.losses_within_limits, self.scale))))
@@ -58,7 +60,7 @@ class Yardstick:
         return replace(search, losses=tuple(regrets[search.keeps_limits.cumsum()].tolist()), nothing=1.0)
 
     def method(self) -> dict[str, str]:
-        """Return how the regret and, with two metrics, the attainment are computed: one sentence for each, by name."""
+        """Return, by name, how the hypervolume regret and, with two metrics, the attainment curves are computed."""
         whose = "the whole table" if self.is_table else "all searches together"
         ends = "".join(f", {name} from {best:.6g} to {worst:.6g}" for name, (best, worst) in self._values().items())
         regret = (
@@ -66,7 +68,11 @@ class Yardstick:
             f"metric is scaled from its best value (0) to its worst (1){ends}; "
             f"the reference point is {REFERENCE:g} in each metric"
         )
-        attained = f"the values that {_LEVELS[1]} % of the searches attain; band: {_LEVELS[0]} to {_LEVELS[2]} %"
+        low, middle, high = _LEVELS
+        attained = (
+            f"the line shows the best values that {middle} % of the searches attain; the band is between the best "
+            f"values that {low} % and {high} % of the searches attain"
+        )
         return {NAME: regret} | ({"attainment": attained} if len(self.goal.metrics) == _DRAWN else {})
 
     def _values(self) -> dict[str, list[float]]:
@@ -86,8 +92,8 @@ class Yardstick:
             notes.append("Hypervolume regret is relative to the front of the whole table, whose regret is 0.")
         else:
             notes.append(
-                "Hypervolume regret is relative to the joint front of these searches; do not compare it with other "
-                "comparisons."
+                "Hypervolume regret is relative to the joint front of these searches; do not compare it with the "
+                "hypervolume regret in other comparisons."
             )
         if len(self.goal.metrics) != _DRAWN:
             notes.append(f"Attainment is drawn only for two metrics; here there are {len(self.goal.metrics)}.")
@@ -111,8 +117,9 @@ def attainment(searches: Sequence[FinishedSearch], goal: Goal) -> dict[str, list
     """Return the attainment curves of searches with two metrics, for 25 %, 50 % and 75 % of the searches.
 
     A search attains a pair of values if one of its trials within the limits is at least as good in both metrics. The
-    result maps `"50"` to the best pairs that at least 50 % of the searches attain, and so on. The pairs are the corners
-    of a staircase, sorted from the best value of the first metric. A single search has only `"50"`, its Pareto front.
+    result maps each percentage (`"25"`, `"50"`, `"75"`) to the best pairs that at least this percentage of the searches
+    attain. The pairs are the corners of a staircase, and those with better values of the first metric come first. For
+    a single search, the result has only the key `"50"`, with the search's Pareto front.
 
     Source: the empirical attainment function, by Fonseca, Guerreiro, Lopez-Ibanez & Paquete 2011, "On the computation
     of the empirical attainment function".

@@ -25,22 +25,32 @@ UNITS: tuple[Unit, ...] = ("trials", "seconds")
 _SEED = 0
 
 _METHOD = {
-    "curves": f"mean of the best score so far; percentile bootstrap of whole curves, {RESAMPLES:,} resamples",
+    "curves": (
+        f"the mean of the repeats' best scores so far; the 95 % band of this mean is a percentile bootstrap with "
+        f"{RESAMPLES:,} resamples of whole curves"
+    ),
     "interval": (
-        "all shifts that a sign-flip test does not reject. Its level is 0.05 for a mean, the pair's level for a pair. "
-        "A pair's interval excludes 0 exactly if one strategy is better. With too few repeats there is no interval"
+        "all means that a sign-flip test does not reject. The level of the test is 0.05 for a strategy's mean score, "
+        "and `level` for the mean difference of two strategies. The interval of a difference excludes 0 exactly if one "
+        "strategy is better than the other. With too few repeats there is no interval"
     ),
     "a_beats_b_interval": "Wilson's score interval, 95 %",
-    "p": f"two-sided sign-flip test on the mean difference: all flips for up to 16 pairs, else {FLIPS:,} random ones",
-    "p_holm": "Holm's correction over all pairs of a budget",
-    "level": "p must be below this level in Holm's correction. If a p is not, all larger p get the same level",
-    "verdict": f"one strategy is better if p_holm < {LEVEL:g}",
-    "seconds": "the sum over all trainings, including concurrent ones",
+    "p": (
+        f"the p-value of a two-sided sign-flip test of the mean difference: the test uses all sign flips for up to 16 "
+        f"repeats, and {FLIPS:,} random sign flips for more repeats"
+    ),
+    "p_holm": "p after Holm's correction for all pairs of strategies that are tested at the same budget",
+    "level": (
+        "the significance level of p in Holm's correction. The smallest p that is not below its level has the same "
+        "level as all larger p"
+    ),
+    "verdict": f"the strategy with the better mean score is better than the other strategy if p_holm < {LEVEL:g}",
+    "seconds": "the summed durations of a search's trainings, including trainings that run at the same time",
 }
 
 
 class Budget(NamedTuple):
-    """The part of each search that a comparison uses: the first `amount` trials, or seconds of training."""
+    """The part of each search that a comparison uses: the first `amount` trials or `amount` seconds of training."""
 
     amount: float
     unit: Unit
@@ -51,13 +61,14 @@ class Budget(NamedTuple):
 
 @dataclass(frozen=True)
 class Measure:
-    """The number by which searches are compared.
+    """The quantity by which searches are compared: the score of the only metric, or the hypervolume regret.
 
     Attributes:
-        metric, direction: the metric of the studies; with several metrics, the hypervolume regret, which is minimized.
+        metric: the name of the metric; with several metrics, `hypervolume regret`.
+        direction: the direction of the metric; with several metrics, `minimize`.
         optimum: the best possible score; None if it is not known, or if there are several metrics.
-        yardstick: the reference front and the ranges of losses for the hypervolume regret; None with one metric.
-        limits: the limits of the study.
+        yardstick: computes the hypervolume regret; None with one metric.
+        limits: the limits that all compared searches share.
     """
 
     metric: str
@@ -91,10 +102,10 @@ class Measure:
         return cls(goal.metric, goal.direction, optimum, None, goal.limits)
 
     def measured(self, search: FinishedSearch) -> FinishedSearch:
-        """Return the search with the losses that this measure computes.
+        """Return a copy of the search with the losses by which searches are compared.
 
-        With one metric, trials beyond the limits get infinite losses. With several metrics, each loss is a regret; see
-        `Yardstick.measured`.
+        With one metric, trials beyond the limits get infinite losses. With several metrics, the loss of each trial is
+        the search's hypervolume regret after the trial; see `Yardstick.measured`.
         """
         return search.within_limits if self.yardstick is None else self.yardstick.measured(search)
 
@@ -179,7 +190,10 @@ def compare_pairs(searches: Mapping[str, Sequence[FinishedSearch]], budget: Budg
 def _pair(
     a: str, b: str, searches: Mapping[str, Sequence[FinishedSearch]], budget: Budget
 ) -> tuple[Pair, SignFlips | None]:
-    """Return a pair without test results, and the sign-flip test of its differences (None = not comparable)."""
+    """Return the comparison of strategies A and B without p-values, and the sign-flip test of their differences.
+
+    The test is None if a search has no finite loss within the budget, because such searches are not comparable.
+    """
     of_a, of_b = ([search.best_at(*budget) for search in searches[label]] for label in (a, b))
     is_complete = all(math.isfinite(loss) for loss in (*of_a, *of_b))
     differences = [one - other for one, other in zip(of_a, of_b, strict=True)] if is_complete else []
@@ -201,7 +215,7 @@ def _pair(
         "p_holm": None,
         "level": None,
         "better": None,
-        "verdict": f"not comparable: searches without a complete trial {limits}within this budget",
+        "verdict": f"not comparable, because at least one search has no complete trial {limits}within this budget",
     }
     return pair, SignFlips.of(differences, _SEED) if is_complete else None
 
@@ -231,7 +245,7 @@ def _notes(
 ) -> list[str]:
     """Return the notes on a comparison.
 
-    `num_pairs` is the number of tested pairs at the budget where this number is lowest; 1 if it is 0.
+    `num_pairs` is the lowest number of pairs of strategies that are tested at one of the budgets, but at least 1.
     """
     notes, every = [], all_searches(searches)
     needed = fewest_repeats(num_pairs)
@@ -253,7 +267,7 @@ def _notes(
     losses = [loss for search in every for loss in search.losses]
     failed = sum(not math.isfinite(loss) for loss in losses)
     if failed:
-        notes.append(f"{failed:,} of {len(losses):,} trials did not complete; they use budget.")
+        notes.append(f"{failed:,} of {len(losses):,} trials did not complete; these trials also use the budget.")
     notes += notes_on_measure(searches, measure)
     if measure.yardstick is not None:
         return notes
@@ -271,5 +285,5 @@ def notes_on_measure(searches: Mapping[str, Sequence[FinishedSearch]], measure: 
         over = sum(excess > 0 for search in all_searches(searches) for excess in search.excess)
         total = sum(len(search.losses) for search in all_searches(searches))
         limits = join_names([str(limit) for limit in measure.limits])
-        notes.insert(0, f"{over:,} of {total:,} trials exceed a limit ({limits}); they use budget.")
+        notes.insert(0, f"{over:,} of {total:,} trials exceed a limit ({limits}); these trials also use the budget.")
     return notes

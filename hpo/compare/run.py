@@ -47,11 +47,12 @@ def run_comparison(
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
     The full number of trials is always a budget. `at` adds budgets in trials, and `at_seconds` adds budgets in seconds.
-    The text `shortest` in `at_seconds` means the seconds of the shortest search. If trials have different amounts, the
-    seconds of the shortest search are always a budget, and the budgets in seconds come first.
+    The text `shortest` in `at_seconds` means the training time of the shortest search. If trials have different
+    amounts, this time is always a budget, and the result lists budgets in seconds before budgets in trials.
 
     Raises:
-        ConfigError: a search does not reach one of the budgets. Budgets in seconds are checked only after all searches.
+        ConfigError: a budget is not positive, or a search does not reach it; or `optimum` is given with several
+            metrics. Whether all searches reach the budgets in seconds is checked only after all searches.
         Stopped: there was a signal; the finished searches are saved.
     """
     refuse_unknown_progress(progress)
@@ -99,10 +100,10 @@ def _has_result(searches: Iterable[FinishedSearch]) -> bool:
 
 
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
-    """Compare existing studies, and write the files; raise HpoError if that is not possible.
+    """Compare existing studies, and write the files; raise HpoError if the studies cannot be compared.
 
-    The first budget is the number of trials of the smallest study. If a study has scales, it is the seconds of the
-    shortest study instead. `at` has further numbers of trials.
+    The first budget is the number of trials of the study with the fewest trials. If any study has scales, the first
+    budget is the lowest total training time of a study instead, in seconds. `at` adds budgets in trials.
     """
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)
@@ -149,7 +150,10 @@ def _start_dispatcher(comparison: ComparisonPlan, progress: How, stack: ExitStac
 
 
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:
-    """Return the budgets in seconds, the largest first. Raise ConfigError for a budget above `shortest`."""
+    """Return the budgets in seconds, the largest first. Raise ConfigError for a budget above `shortest`.
+
+    `shortest` is the training time of the shortest search in seconds. With `has_shortest`, it is also a budget.
+    """
     if (longest := max(seconds, default=0.0)) > shortest:
         raise ConfigError(
             f"at_seconds: must be at most {shortest:.6g}, the length of the shortest search, given {longest:g}; all "
@@ -188,7 +192,8 @@ class ComparingProgress(Observer):
     def search_finished(self, search: FinishedSearch) -> None:
         """Advance the progress bar that counts searches.
 
-        With progress `json`, print an event; with `auto` and without a terminal, print a line about the search.
+        If the setting `progress` is `json`, print an event instead. If it is `auto` and there is no terminal, print a
+        line about the search instead.
         """
         self._num_done += 1
         self.bars.update(self._searches, completed=self._num_done)

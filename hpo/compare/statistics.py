@@ -34,7 +34,7 @@ def mean_bands(values: npt.NDArray[np.float64], seed: int) -> tuple[npt.NDArray[
 
 
 def win_share(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return the share of pairs in which the loss of A is below the loss of B; a tie counts as half a win."""
+    """Return the share of positions at which the loss in `a` is below the loss in `b`; a tie counts as half a win."""
     return statistics.fmean((one < other) + 0.5 * (one == other) for one, other in zip(a, b, strict=True))
 
 
@@ -43,9 +43,9 @@ class SignFlips:
     """The sign-flip test of numbers, such as paired differences, and the confidence interval of their mean.
 
     The hypothesis is that the numbers are symmetric around a shift d. The test subtracts d from each number, and then
-    flips the signs of a subset of the results. The flip lowers the sum of all results by twice the sum over the subset.
-    So the sum after the flip is at least the observed sum if and only if the original numbers of the subset have a mean
-    of at most d. For every d, the test therefore needs only the sorted means of all subsets.
+    flips the signs of a subset of these deviations. The flip lowers the sum of all deviations by twice the sum of the
+    subset's deviations. So the sum falls if and only if the mean of the subset's numbers is above d. For every d, the
+    test therefore needs only the sorted means of all subsets.
 
     Attributes:
         means: the sorted means of the non-empty subsets of the numbers. Up to 16 numbers, the test uses all subsets;
@@ -89,7 +89,7 @@ class SignFlips:
 
     @property
     def p(self) -> float:
-        """The two-sided p-value of the hypothesis that the numbers are symmetric around 0."""
+        """The two-sided p-value of the test; the hypothesis is that the tested numbers are symmetric around 0."""
         above, below = (int(np.searchsorted(self.means, 0.0, side)) for side in ("left", "right"))
         empty = self.total - len(self.means)
         return min(1.0, 2 * (empty + min(below, len(self.means) - above)) / self.total)
@@ -97,8 +97,8 @@ class SignFlips:
     def interval(self, tests: int = 1) -> Interval | None:
         """Return the interval of all shifts that the test does not reject at the level 0.05 / `tests`.
 
-        The interval excludes 0 exactly if p is below this level. Return None if there are too few numbers to reject any
-        shift.
+        The interval excludes 0 exactly if `p` is below 0.05 / `tests`. Return None if there are too few numbers to
+        reject any shift.
         """
         rank = math.ceil(LEVEL / 2 * self.total / tests) - (self.total - len(self.means))
         return (float(self.means[rank - 1]), float(self.means[-rank])) if rank > 0 else None
@@ -113,14 +113,16 @@ def _set_sums(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
-    """Correct p-values for multiple tests; return each with the divisor d of its level 0.05 / d, in the given order.
+    """Correct p-values for multiple tests; return (corrected p-value, divisor d of the level 0.05 / d) for each.
 
     The procedure compares the smallest of m p-values with 0.05 / m, the next with 0.05 / (m - 1), and so on. It stops
     at the first p-value that is not below its level. The larger p-values are not below this level either, so they get
-    the same divisor. An interval at the level 0.05 / d thus excludes 0 exactly if the corrected p-value is below 0.05.
-    Each interval is at least as wide as the interval of a single test. The intervals are not simultaneous:
-    only the tests hold together at level 0.05 (Guilbaud 2008, "Simultaneous Confidence Regions Corresponding
-    to Holm's Step-Down Procedure and Other Closed-Testing Procedures").
+    the same divisor.
+
+    For a test with the divisor d, the confidence interval at the level 0.05 / d excludes 0 exactly if the corrected
+    p-value is below 0.05. This interval is at least as wide as the interval at the level 0.05. The intervals are not
+    simultaneous: only the tests hold together at the level 0.05 (Guilbaud 2008, "Simultaneous Confidence Regions
+    Corresponding to Holm's Step-Down Procedure and Other Closed-Testing Procedures").
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """

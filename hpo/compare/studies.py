@@ -39,7 +39,8 @@ class FinishedStudy:
     Attributes:
         run: the study with its record.
         search: the losses and seconds of the study's trials.
-        data: identifiers of the `examples` and of the `split`. Two studies with equal identifiers used the same data.
+        data: what identifies the data; two studies with equal values used the same examples (key `examples`) and the
+            same split (key `split`).
         units: the units of the study's metrics.
     """
 
@@ -55,12 +56,12 @@ class FinishedStudy:
 
     @property
     def config(self) -> StudyConfig:
-        """The frozen configuration."""
+        """The study's frozen configuration."""
         return self.run.config
 
     @property
     def goal(self) -> Goal:
-        """The metrics and limits."""
+        """The study's metrics and limits."""
         return self.run.goal
 
     @cached_property
@@ -79,7 +80,7 @@ class FinishedStudy:
 
     @cached_property
     def worth(self) -> Worth | None:
-        """The winner's expected loss in the leading metric; None if this loss is not known."""
+        """The expectation of the winner's score in the leading metric, as a loss; None if it is not known."""
         expected = expected_of(self.run)
         return None if expected is None else expected.worths[self.goal.metric]
 
@@ -140,8 +141,8 @@ def _refuse_other_units(studies: Sequence[FinishedStudy]) -> None:
         unit, varied = study.units[metric], varied_keys(study.config)
         if changed := unit.changed_by(varied):
             raise StudyError(
-                f"study.metric: scores of {metric} in {study.label} cannot be compared, because the unit of {metric} "
-                f"({unit.unit}) depends on {', '.join(changed)}, which the study searches"
+                f"study.metric: scores of {metric} in {study.label} cannot be compared, because {study.label} searches "
+                f"{', '.join(changed)}, on which the unit of {metric} ({unit.unit}) depends"
                 f"{_comparable_metrics(study.units.unchanged_by(varied))}"
             )
         for key, (one, other) in first.units.differences(metric, study.units).items():
@@ -177,7 +178,11 @@ def _read(folder: StudyFolder) -> FinishedStudy:
 
 
 def _data(run: StudyRun, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return identifiers of the `examples` (fingerprints, or settings and file hashes) and of the `split`."""
+    """Return what identifies the examples and the split, under the keys `examples` and `split`.
+
+    Fingerprints identify the examples. If the report has no fingerprints, the settings of the data identify the
+    examples; in these settings, hashes of the files replace the path.
+    """
     # A published study has only its report; a study that has not ended has no report.
     config, described = run.config, vars(run.described) if run.described else inner(report, "data")
     split = inner(described, "split")
@@ -209,7 +214,8 @@ def compare_studies(
     are_all = len(studies) <= _MAX_FOR_ALL_PAIRS
     method = {}
     if measure.yardstick is None:
-        method = {"interval": "of the difference of the winners' expected scores, for each pair separately"}
+        interval = "for the difference of two winners' expected scores; not corrected for the number of pairs"
+        method = {"interval": f"95 %, {interval}"}
         pairs = [pair for group in groups for pair in _fold_pairs(group, measure, are_all)]
         written = score_format(study.score for group in groups for study in group)
         by_label = {study.label: measure.measured(study.search) for study in studies}
@@ -228,7 +234,8 @@ def compare_studies(
         *notes_on_measure(searches, measure),
     ]
     if all(study.config.track.name == "mlflow" for study in studies):
-        notes.append(f"To see them side by side in MLflow: hpo ui {' '.join(study.label for study in studies)}")
+        labels = " ".join(study.label for study in studies)
+        notes.append(f"To see the compared studies side by side in MLflow, run `hpo ui {labels}`.")
     return {
         **as_json("studies", name, searches, measured, measure, budgets, settings, method, notes),
         "winners": [_winner(study) for study in studies],
@@ -253,7 +260,8 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
     for study in studies:
         if (fresh := study.run.fresh_winner) is not None:
             text = score_format([score_of(fresh), study.score])
-            compared = "" if are_expected else f"; the comparison uses {text(study.score)}, its score in the search"
+            searched = f"; the comparison uses the trial's score in the search, {text(study.score)}"
+            compared = "" if are_expected else searched
             yield (
                 f"{study.label}: trial {fresh.number} is the winner on fresh seeds, with {study.goal.metric} "
                 f"{text(score_of(fresh))}{compared}"
@@ -261,7 +269,7 @@ def _on_fresh_seeds(studies: Sequence[FinishedStudy]) -> Iterator[str]:
 
 
 def _comparable(studies: Sequence[FinishedStudy]) -> list[list[FinishedStudy]]:
-    """Return groups with the same data and the same folds of the winner's scores; omit studies without a winner."""
+    """Group the studies by their data and by the folds of their winners' scores; omit studies without a winner."""
     groups: list[list[FinishedStudy]] = []
     for study in (study for study in studies if study.folds):
         same = (g for g in groups if g[0].data == study.data and g[0].folds.keys() == study.folds.keys())
@@ -332,7 +340,7 @@ def _sentence(
     one, two = (searches[label] for label in (better, other))
     if len(one.losses) == len(two.losses):
         return f"{clause} ({detail}){chance}"
-    of = f"the winner of {len(one.losses)} trials against the winner of {len(two.losses)}"
+    of = f"the winner of {len(one.losses)} trials against the winner of {len(two.losses)} trials"
     lead = two.best_at(*budget) - one.best_at(*budget)
     if not math.isfinite(lead):
         return f"{clause}, {of} ({detail}){chance}"
@@ -364,12 +372,15 @@ def _on_scales(studies: Sequence[FinishedStudy]) -> Iterator[str]:
             within = " and within the limits" if study.goal.limits else ""
             yield (
                 f"{study.label} has {len(scales)} scales: {done} of {total} trials are complete at the target{within}. "
-                f"Only their scores are compared, but the seconds of all trials count as its budget."
+                f"The comparison uses the scores of these {done} trials only, but the training time of all {total}."
             )
 
 
 def _differences(studies: Sequence[FinishedStudy]) -> Iterator[str]:
-    """Yield a sentence for each unfair difference between the first study and another one, such as in budget."""
+    """Yield a sentence for each difference that makes a comparison with the first study unfair.
+
+    The differences are those in the objective, the budget, the search space and the limits.
+    """
     first = studies[0]
     for study in studies[1:]:
         both = f"{first.label} and {study.label}"

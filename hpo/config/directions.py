@@ -21,9 +21,10 @@ _SPLIT = re.compile(r"^(val|eval|test|dev)[_/]")
 
 
 def known_direction(metric: str) -> Direction | None:
-    """Return the direction of a known metric, with or without a prefix such as `val_`; None = not known.
+    """Return the direction of a metric with a well-known name; None = the name is not known.
 
-    Only whole names count: `log_loss_gain` and `bits_saved` contain known words, but are not known.
+    Letter case and a prefix for the split, such as `val_` or `test/`, are ignored. The rest must be the whole name of a
+    known metric. For example, `log_loss_gain` is not known, although the name contains `loss`.
     """
     name = metric.lower()
     return _KNOWN.get(name) or _KNOWN.get(_SPLIT.sub("", name, count=1))

@@ -63,7 +63,7 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def yaml_text(tree: Mapping[str, Any]) -> str:
-    """Return a tree of plain values as YAML, in the order of its keys; `parse_yaml` returns the same tree."""
+    """Return a tree of plain values as YAML, without sorting the keys; `parse_yaml` returns the same tree."""
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 

@@ -12,8 +12,8 @@ from hpo.errors import ConfigError
 Direction = Literal["maximize", "minimize"]
 _CHOICES = ("knee", "first_within_limits")
 _EXAMPLES = (
-    "knee, first_within_limits, weights such as {accuracy: 0.7, parameters: 0.3}, or {best: accuracy, within: "
-    "{parameters: 5 %}}"
+    "knee, first_within_limits, weights of metrics ({accuracy: 0.7, parameters: 0.3}), or the best of one metric, with "
+    "other metrics within shares of their best values ({best: accuracy, within: {parameters: 5 %}})"
 )
 # Of 100 random trials, 45 % are on the Pareto front of 5 metrics, 5 % on that of 2 (Ishibuchi et al. 2008,
 # "Evolutionary many-objective optimization: a short review"). With 5 metrics, the hypervolume takes seconds per trial.
@@ -24,7 +24,7 @@ _MAX_NAME_LENGTH = 200
 def _check_name(name: str) -> str:
     if name != " ".join(name.split()) or len(name) > _MAX_NAME_LENGTH:
         raise ValueError(
-            f"must have at most {_MAX_NAME_LENGTH} characters, no line breaks, and single blanks only between words"
+            f"must have at most {_MAX_NAME_LENGTH} characters, and no white space except single blanks between words"
         )
     return name
 
@@ -64,13 +64,13 @@ def _check_bounds(given: Any) -> Any:
 
 
 Metrics = Annotated[dict[Name, Direction], BeforeValidator(_check_metrics)]
-"""Directions by metric; the first metric leads."""
+"""The direction of each metric, by name; the first metric becomes `study.metric`."""
 
 Bounds = dict[Name, Annotated[float | dict[str, float], BeforeValidator(_check_bounds)]]
-"""Limits by metric: a number is the maximum, or the minimum of a metric that is maximized."""
+"""Limits by the name of the metric. A number is the minimum of a maximized metric, and the maximum of any other."""
 
 Limits = Annotated[Bounds, BeforeValidator(_check_limits)]
-"""Limits of at least one metric."""
+"""The same as `Bounds`, but not empty."""
 
 
 def _check_measured(given: list[str]) -> list[str]:
@@ -107,7 +107,7 @@ def leading(metrics: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def refuse_beside_metrics(given: Collection[str]) -> None:
-    """Raise ConfigError for `study.metric` and `study.direction`: neither has an effect with `study.metrics`."""
+    """Raise ConfigError if `study.metric` or `study.direction` is in `given`, because `study.metrics` replaces both."""
     for key in ("study.metric", "study.direction"):
         if key in given:
             raise ConfigError(
@@ -161,7 +161,7 @@ def share_of(given: Any) -> float:
     if match is not None:
         return float(match[1]) / 100
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e100:
-        raise ValueError(f"must have shares such as 5 % or 0.05, not {given!r}")
+        raise ValueError(f"must have shares of the best values, written as 5 % or 0.05, given {given!r}")
     return float(given)
 
 
@@ -173,7 +173,7 @@ def metrics_of(choice: str | Mapping[str, Any]) -> list[str]:
 
 
 SCALE = "study.scale"
-"""The key in a point whose value is the scale: a number from 1; the last scale is the target."""
+"""A point's key for the number of its scale. Numbers begin at 1, and the scale with the last number is the target."""
 
 
 def _check_scales(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -140,17 +140,17 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 
 def plain_own(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the objective's own tree in the form in which a configuration contains it.
+    """Return the objective's own keys as a tree, to put next to the sections of a configuration.
 
-    By default, the objective's keys are at the top level, next to the sections. If one of these keys is also the name
-    of a section, or is `objective_config`, the whole own tree is below the key `objective_config`.
+    If one of these keys is also the name of a section, or is `objective_config`, the tree has all of these keys below
+    the key `objective_config`.
     """
     is_taken = any(name.partition(".")[0] in (*SEARCH_SECTIONS, OWN) for name in own)
     return {OWN: dict(own)} if is_taken else dict(own)
 
 
 def own_part(tree: Mapping[str, Any], sections: Collection[str] = SEARCH_SECTIONS) -> dict[str, Any]:
-    """Return the objective's own keys of a configuration as a tree; this is the inverse of `plain_own`."""
+    """Return the tree of the objective's own keys from a whole configuration; this is the inverse of `plain_own`."""
     own = {name: branch for name, branch in tree.items() if name not in sections}
     return dict(own[OWN]) if list(own) == [OWN] and isinstance(own[OWN], Mapping) else own
 

@@ -123,14 +123,15 @@ def redacted_keys(tree: Any) -> Iterator[str]:
 
 
 def redacted_names(tree: Any) -> list[str]:
-    """Return the names of all environment variables to which the tree refers, in order and without repeats."""
+    """Return the names of all environment variables to which the tree refers, once each, in the order of the tree."""
     return list(dict.fromkeys(name for _, text in texts_of(tree) for name in _REFERENCE.findall(text)))
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
-    """Return the values of all secrets in a tree or a text, by name, from `secrets` or the environment.
+    """Return the value of each environment variable to which a tree or a text refers, by the variable's name.
 
-    Raise ConfigError if a variable is not set. `prefix` is the key of the tree.
+    The values come from `secrets` or, for names that `secrets` lacks, from the environment. Raise ConfigError if a
+    variable has no value in either. `prefix` is the key of the tree or of the text.
     """
     values: dict[str, str] = {}
     for key, text in texts_of(tree, prefix):
@@ -169,11 +170,13 @@ def reveal_secrets(tree: Any, values: Secrets) -> Any:
 
 
 def hide_secrets(text: str, values: Secrets) -> str:
-    """Return the text with the names of secrets in place of their values.
+    """Return the text with a reference `${oc.env:NAME}` in place of each secret value.
 
-    The secrets are the values in `values`, and the values of environment variables whose names look like secrets. If a
-    secret has several lines, each line is also replaced where it occurs alone. Very short secrets and lines stay in the
-    text. Other secrets in addresses become `***`. Escaped, encoded or split secrets are not found.
+    The secret values are those in `values`, and those of environment variables whose names look like secrets. If a
+    secret value has several lines, each line is also replaced where it occurs alone. Very short values and lines stay
+    in the text. Escaped, encoded or split values are not found.
+
+    Passwords in URLs become `***`, and so do query values in URLs if their names look like secrets.
     """
     of_environment = {n: value for n, value in os.environ.items() if looks_secret(n) and n not in ("PWD", "OLDPWD")}
     named = {**of_environment, **values}
@@ -216,7 +219,7 @@ def make_writable(text: str, most: int | None = None, has_lines: bool = False) -
 
 
 def _in_addresses(text: str, replacement: Callable[[str], str]) -> str:
-    """Replace the secrets in a text's addresses: passwords, and query values with names such as `token`."""
+    """Replace each secret in the URLs of a text: a password, or a query value whose name looks like a secret."""
 
     def in_query(match: re.Match[str]) -> str:
         is_secret = looks_secret(match[2]) or match[2].lower() in ("sig", "signature")
@@ -236,7 +239,11 @@ def hide_secrets_in(tree: Any, values: Secrets) -> Any:
 
 
 def hide_in_argument(argument: str) -> str:
-    """Return an argument of the command line with its secret replaced: `my.api_key=***`."""
+    """Return an argument of the command line without secrets.
+
+    If the argument is `key=value` and the key looks like the name of a secret, the value becomes `***`. Otherwise,
+    secrets are hidden as in `hide_secrets`.
+    """
     key, equals, value = argument.partition("=")
     if equals and value and looks_secret(key.lstrip("+~-")) and not _REFERENCE.fullmatch(value):
         return f"{key}=***"

@@ -49,11 +49,11 @@ MOST = 100_000_000
 # More than any machine has; numeric libraries crash at some higher number.
 _MOST_THREADS = 4096
 FAILURES = 4
-"""The default of `study.stop_after_failures`, as in conf/study; fewer failures may be chance."""
+"""The default of `study.stop_after_failures`, as in conf/study. A lower default could stop searches by chance."""
 # Seeds of NumPy's RandomState and of scikit-learn have 32 bits, and the number of the repeat is added to a seed.
 MOST_SEED = 2**31 - 1
 FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
-"""The default of `study.trial_files_bytes`, as in conf/study, and its largest value."""
+"""The default (as in conf/study) and the maximum of `study.trial_files_bytes`."""
 
 
 def objective_text(text: str) -> str:
@@ -109,9 +109,12 @@ class ExtendedTrial(Section):
 
 
 class Extension(Section):
-    """The origin of a study made by `hpo extend`: the other study, and the trials to train first, in order.
+    """How `hpo extend` made this study from another study.
 
-    `study` is the name or the folder of the other study. `changes` holds the old values of the changed keys.
+    Attributes:
+        study: the name or the folder of the other study.
+        changes: the other study's values of the keys that this study changes.
+        trials: the other study's trials that this study trains further, in this order, before any new trials.
     """
 
     study: str
@@ -199,12 +202,12 @@ class StudySection(Section):
             raise conflict(f"must have a score for each metric, {example}, given {self.target}", "study.target")
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none with study.metrics, given {self.stop_rule}, because a training with a poor "
-                f"{self.metric} may be good in another metric; use split.race_after, which compares all metrics"
+                f"must be none if study.metrics is set, given {self.stop_rule}; a training with a poor {self.metric} "
+                f"may be good in another metric, so use split.race_after, which compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
         if self.imports_fill is not None and self.imports is None:
-            raise conflict("has no effect without study.imports; leave it out", "study.imports_fill")
+            raise conflict("has no effect without study.imports; leave out study.imports_fill", "study.imports_fill")
         if self.mirror is not None and self.storage is not None:
             text = (
                 "has no effect with study.storage, because the record is then outside of the study's folder; leave "
@@ -233,7 +236,7 @@ class SplitSection(Section):
                 f"race_after must be less than the number of folds, {given}", "split.race_after", "split.folds"
             )
         if (total := self.test_fraction + self.validation_fraction) >= 1:
-            text = f"must add up to less than 1, given {total}; lower one of them"
+            text = f"must add up to less than 1, given {total}; lower one of the two fractions"
             raise conflict(text, "split.test_fraction", "split.validation_fraction")
         return self
 
@@ -304,16 +307,15 @@ class DispatchSection(Section):
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
         gpus, is_one = self.gpus_per_worker or 0, self.processes_per_task == 1
-        must = f"must be 1 with dispatch={self.name},"
+        must = f"must be 1, because dispatch={self.name}"
         if self.type.is_one_at_a_time and (self.workers or 1) > 1:
-            text = f"{must} which runs one task at a time, given {self.workers}; use dispatch=ray"
+            text = f"{must} runs one task at a time, given {self.workers}; use dispatch=ray"
             raise conflict(text, "dispatch.workers")
         if gpus > 1 and gpus != math.floor(gpus):
-            raise conflict(
-                f"must be a whole number if it is above 1, given {gpus}; use 0.5, 1 or 2", "dispatch.gpus_per_worker"
-            )
+            text = f"must be a whole number, or a share below 1, given {gpus}; round the number"
+            raise conflict(text, "dispatch.gpus_per_worker")
         if not is_one and not self.type.has_own_processes:
-            text = f"{must} which runs a task in one process, given {self.processes_per_task}; use dispatch=ray"
+            text = f"{must} runs each task in one process, given {self.processes_per_task}; use dispatch=ray"
             raise conflict(text, "dispatch.processes_per_task")
         if is_one and self.gpus_per_process is not None:
             text = "has an effect only with dispatch.processes_per_task above 1; use dispatch.gpus_per_worker"
@@ -322,10 +324,11 @@ class DispatchSection(Section):
             text = "has no effect with dispatch.processes_per_task above 1; use dispatch.gpus_per_process"
             raise conflict(text, "dispatch.gpus_per_worker")
         if not is_one and self.memory_per_worker is not None:
-            text = "has no effect with dispatch.processes_per_task above 1, because no GPU is then shared; leave it out"
+            text = "has no effect with dispatch.processes_per_task above 1, because no GPU is shared; use null"
             raise conflict(text, "dispatch.memory_per_worker")
         if self.environment and self.address is None:
-            raise conflict("has an effect only with dispatch.address; leave it out", "dispatch.environment")
+            text = "has an effect only with dispatch.address; leave out dispatch.environment"
+            raise conflict(text, "dispatch.environment")
         if unknown := [name for name in self.environment if name not in _OF_RUNTIME_ENVIRONMENTS]:
             text = f"must have only {', '.join(_OF_RUNTIME_ENVIRONMENTS)}, given {unknown[0]}"
             raise conflict(text, "dispatch.environment")
@@ -347,7 +350,7 @@ class TrackSection(Section):
     def _refuse_ineffective(self) -> Self:
         for name in ("own_lines", "artifacts"):
             if getattr(self, name) and self.name == "none":
-                raise conflict("has an effect only with track=mlflow; leave it out", f"track.{name}")
+                raise conflict("has an effect only with track=mlflow; remove the key", f"track.{name}")
         return self
 
 

@@ -12,7 +12,7 @@ from hpo.errors import ConfigError
 from hpo.package import PACKAGE, ROOT
 
 MLFLOWS_OWN = {"uri": "MLFLOW_TRACKING_URI", "experiment": "MLFLOW_EXPERIMENT_NAME"}
-"""The environment variables that MLflow itself reads, by the keys of the section `track`."""
+"""For keys of the section `track`, the environment variables from which MLflow itself reads the same settings."""
 
 WHOLE = "# @package _global_\n"
 """The first line of a file in a group, if the keys in the file are keys of the whole configuration."""
@@ -78,7 +78,7 @@ def with_mlflows_own(track: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the references to MLflow's environment variables in the section `track`; return the section.
 
     The values of the variables replace the references. So the study keeps the same MLflow server, even if the variables
-    change later. If the server's address contains a secret, its reference stays.
+    change later. If the server's address contains a secret, the reference to the address stays.
     """
     values = dict(track)
     for key, name in MLFLOWS_OWN.items():

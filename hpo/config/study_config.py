@@ -75,11 +75,11 @@ class StudyConfig(Section):
         return {**plain_own(tree.pop(OWN)), **tree}
 
     def with_study(self, **values: Any) -> Self:
-        """Return the configuration with these values in the section `study`, unchecked."""
+        """Return a copy of the configuration with `values` in the section `study`; the values are not checked."""
         return self.model_copy(update={"study": self.study.model_copy(update=values)})
 
     def with_report(self, texts: Mapping[str, str | bool | None]) -> Self:
-        """Return the configuration with these values in the section `report`; raise ConfigError if any is invalid."""
+        """Return a copy of the configuration with `texts` in the section `report`; ConfigError if one is invalid."""
         try:
             report = ReportSection.model_validate({**self.report.model_dump(), **texts})
         except ValidationError as error:
@@ -89,7 +89,8 @@ class StudyConfig(Section):
     @model_validator(mode="after")
     def _has_workers_for_artifacts(self) -> Self:
         if self.study.artifacts is not None and not self.dispatch.type.has_own_processes:
-            text = f"has an effect only with dispatch=ray, given dispatch={self.dispatch.name}; leave it out"
+            given = f"given dispatch={self.dispatch.name}"
+            text = f"has an effect only with dispatch=ray, {given}; leave out study.artifacts"
             raise conflict(text, "study.artifacts")
         return self
 
@@ -100,11 +101,11 @@ class StudyConfig(Section):
 
     @property
     def has_own_strategy(self) -> bool:
-        """Whether the strategy is a user's class, module:Class, and not a strategy of the toolkit or of a package."""
+        """Whether the strategy is a user's class (`module:Class`), not a strategy of the toolkit or of a package."""
         return ":" in str(self.strategy.get("name"))
 
     def trial_config(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the objective's own tree, with the values of a point and with resolved references to these values."""
+        """Return the objective's configuration for a trial: set the point's values, and resolve references to them."""
         dumped = self.model_dump(mode="json", exclude={OWN}) if self.study.references else {}
         sections = {name: section for name, section in dumped.items() if name not in self.objective_config}
         values = at_scale(point, self.study.scales)

@@ -27,10 +27,10 @@ _LANES = sys.maxsize  # the caller decides how many trainings run at once
 
 
 class AskAndTell:
-    """Proposes one trial per `ask`, and writes the results of `report` and `tell` to the record.
+    """Proposes one trial per `ask`, and writes the values that `report` and `tell` get to the record.
 
-    At each `ask`, the strategy gets the results of the `tell` calls since the previous `ask`, in the order of the
-    trials' numbers. So the same calls give the same trials, even if the record is closed and opened again between two
+    At each `ask`, the strategy gets the results that `tell` got since the previous `ask`, in the order of the trials'
+    numbers. So the same calls give the same trials, even if the record is closed and opened again between two
     calls.
 
     Args:
@@ -77,7 +77,7 @@ class AskAndTell:
     def ended_by(self) -> EndedBy | None:
         """What ended the search: `trials` if the budget is used up, else None.
 
-        Only `ask` consults the strategy, so `ask` may find no trial although this value is None.
+        This value is also None if the strategy has no more points, because only `ask` consults the strategy.
         """
         return "trials" if self._scheduler.ended_by == "trials" else None
 
@@ -139,12 +139,12 @@ class AskAndTell:
         return ", ".join(map(str, sorted(self.open)))
 
     def report(self, number: int, point: Mapping[str, Any]) -> None:
-        """Add a point to the learning curve of an open trial, and write it to the record.
+        """Add a report to the learning curve of an open trial, and write the report to the record.
 
         Raises:
             StudyError: the trial is not open.
-            ConfigError: the point has two values of one name, or its place is not valid. For example, the place is not
-                later than the place of the previous point (see `hpo.trials.places`).
+            ConfigError: the report has two values of one name, or `Places.take` refuses the report's place on the
+                curve. A place must be 0 or more, above the previous report's place, and of the same kind (epoch, step).
         """
         task, asked = self.task(number), self.asked(number)
         try:
@@ -262,9 +262,9 @@ class _Reports:
         return self._limits.best
 
     def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a reported point of the learning curve, with its place added if the point has none.
+        """Return a report, with the report's place on the learning curve added if the report has none.
 
-        Raise ValueError if the place is invalid, for example not later than the place of the last report.
+        Raise ValueError if the place is negative, not above the last report's place, or of another kind (epoch, step).
         """
         placed = self._places.take(point)
         self._judge(placed)

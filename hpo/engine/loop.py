@@ -66,12 +66,12 @@ def search(
         stop_after_failures: N = stop when the first N trials of this run have all failed with the same error. Also stop
             when a training does not report a metric and no earlier training of the study has succeeded. Both rules
             apply only while tasks wait or run. None = never stop for failures.
-        user_actions: yields the user actions since the last call. Its argument says whether trials can be stopped; this
-            is False while a continued search replays its record. The caller must check the actions: added points are
-            untried and in the space, stopped trials are running, and raised budgets are larger. Each action takes
-            effect before the next one is requested.
+        user_actions: yields the user actions since the last call. The function's argument says whether trials can be
+            stopped; this is False while a continued search replays its record. The search does not check the actions:
+            an added point must be untried and in the space, a stopped trial must be running, and a raised budget must
+            be above the current budget. Each action takes effect before the next action is requested.
         seconds_between_polls: the time between two calls of `user_actions`.
-        callback: is called once with each trial that ends, in the order of the clock. Its second argument is a function
+        callback: is called once with each trial that ends, in the order of the clock. The second argument is a function
             that carries out an action (`Add`, `End`) at once. Trials that ended before the study had a callback are
             left out.
 
@@ -102,7 +102,7 @@ class _RunningTask:
     reports: list[TaskReport] = field(default_factory=list)
 
     def add_report(self, report: TaskReport) -> int:
-        """Add a point to the learning curve unless an earlier attempt reported the point; return the curve's length."""
+        """Add a report unless an earlier attempt of the task made the same report; return the number of reports."""
         latest = self.reports[-1].units if self.reports else 0.0
         if report.point is not None and report.units is not None and report.units > (latest or 0.0):
             self.reports.append(report)
@@ -111,12 +111,12 @@ class _RunningTask:
     def stopped_by_user(self, goal: Goal, now: float, worker: int) -> Outcome:
         """Return the outcome of a task that a user stops; `worker` is 0 if no worker has begun the task.
 
-        The outcome is the same as if a rule had stopped the task at its last reported point.
+        The outcome is the same as if a rule had stopped the task at its last report.
         """
         curve = [report.point for report in self.reports if report.point is not None]
         scores = [point[goal.metric] for point in (*self.task.payload.earlier, *curve) if goal.metric in point]
         best = min(scores, key=lambda score: loss_of(score, goal.direction), default=None)
-        stopped = f"by the user at point {len(curve)}" if curve else "by the user before its first report"
+        stopped = f"by the user after report {len(curve)}" if curve else "by the user before the first report"
         metrics = {} if best is None else {goal.metric: best}
         far = reached(self.task.payload.earlier, curve)
         return Outcome(
@@ -205,7 +205,7 @@ class _Search:
 
     @property
     def _seconds(self) -> float:
-        """The duration of the search in seconds, without interruptions."""
+        """The running time of the search so far in seconds; the time between two runs does not count."""
         return self._before + self._dispatcher.now - self._began
 
     def _begin_scheduler(self) -> None:
@@ -329,7 +329,7 @@ class _Search:
         self._record.actions = [*self._record.actions, recorded]
 
     def _stop_task(self, key: Key) -> None:
-        """Stop a task at a user's request; the task's outcome holds the points that the task has reported."""
+        """Stop a task at a user's request; the task's outcome holds the task's reports so far."""
         running, worker = self._running.pop(key, None), 0
         if running is not None:
             worker = self._dispatcher.drop(running.task)
@@ -354,21 +354,22 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search, and no trial was opened and no budget of trials raised since."""
+    """Return whether a callback has ended the search; an opened trial or a raised trial budget cancels the end."""
     ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 
 
 def seconds_spent(record: Record) -> float:
-    """Return the duration of the search so far in seconds, without interruptions."""
+    """Return the running time of the search so far in seconds; the time between two runs does not count."""
     # A search that was interrupted in its first seconds has no recorded duration: use the time spent in training.
     return float(record.ended.seconds) if record.ended else seconds_trained(record.trials())
 
 
 def _stays_ended(rules: Rules, record: Record) -> bool:
-    """Return whether `stop_without_gain` has ended a search in free order, and this limit was not raised since.
+    """Return whether a search with the order `free` stays ended by `stop_without_gain`.
 
-    A scheduler cannot compute this again: after the last opened trial, the record lacks the order of the results.
+    The search stays ended until `stop_without_gain` is raised or a trial runs again. A scheduler cannot compute this
+    from the record, because the record lacks the order in which the last results arrived.
     """
     ended, limit = record.ended, rules.stop_without_gain
     if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":

@@ -234,7 +234,7 @@ def test_only_an_objective_that_uses_mlflow_and_chooses_no_place_has_a_run(tmp_p
 
 def test_a_run_of_its_own_without_mlflow_is_refused(capsys):
     given = ("search", "track=none", "track.own_lines=true")
-    assert refused(capsys, *given) == "error: track.own_lines: has an effect only with track=mlflow; leave it out\n"
+    assert refused(capsys, *given) == "error: track.own_lines: has an effect only with track=mlflow; remove the key\n"
 
 
 def open_store(uri):

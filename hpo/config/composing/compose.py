@@ -39,11 +39,11 @@ class StrictFiles(ConfigSource):
 
     @staticmethod
     def scheme() -> str:
-        """Return the URL scheme that selects this source in Hydra's search path."""
+        """Return the URL scheme that selects `StrictFiles` in Hydra's search path."""
         return "strict"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Return the configuration of one file, which exists; DocumentError if the file is not valid."""
+        """Return the configuration in an existing file; raise DocumentError if `read_yaml` refuses the file."""
         path = self._file(config_path)
         if path.stat().st_size > 0:
             read_yaml(path, "config_dir")
@@ -102,8 +102,11 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    A reference to an environment variable stays unresolved if the variable is set: studies store only its name.
-    For `search`, the tree also has `study.references`: the texts of all references in the objective's own tree, by key.
+    A reference to an environment variable that is set stays unresolved, because a study stores the variable's name and
+    not its value. Only MLflow's variables in the section `track` are replaced by their values (see `with_mlflows_own`).
+    If a variable is not set, the default in the reference replaces the reference.
+
+    For `search`, the text of each reference in the objective's own tree is also in `study.references`, by key.
 
     Args:
         name: the primary configuration, `search` or `train`.
@@ -219,7 +222,7 @@ def _refuse_bad_choice(override: Override, command: str) -> None:
         group = override.key_or_group
         raise ConfigError(
             f"{group}: must be the name of a configuration in the group {group}, given {value!r}; see "
-            f"`hpo {command} --cfg job`"
+            f"`hpo {command} --cfg job` for the current configuration"
         )
 
 
@@ -236,8 +239,8 @@ def _explained(error: BaseException, command: str) -> ConfigError:
     if isinstance(error, MissingConfigException):
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = sorted(error.options or [])
-        allowed = f"must be one of {', '.join(options)}" if options else "there is no such configuration"
-        return ConfigError(f"{group}: {allowed}, given '{choice}'{nearest(choice, options)}")
+        allowed = f"must be one of {', '.join(options)}, given" if options else "has no configuration"
+        return ConfigError(f"{group}: {allowed} '{choice}'{nearest(choice, options)}")
     if isinstance(error, RecursionError):
         return ConfigError(
             "config: is nested too deeply, or a group of config_dir has itself in its defaults; reduce the "
@@ -253,7 +256,7 @@ def _refuse_unknown(overrides: Sequence[Override], command: str, tree: Mapping[s
     added = [o.key_or_group for o in overrides if o.is_add() or o.is_force_add()]
     for key in (o.key_or_group for o in overrides):
         if key not in known and not any(within(key, one) for one in added):
-            hint = nearest(key, known) or f"; see `hpo {command} --cfg job`, or add it with +{key}=..."
+            hint = nearest(key, known) or f"; see `hpo {command} --cfg job` for all keys, or add a key with +{key}=..."
             raise ConfigError(f"{key}: there is no such key{hint}")
 
 
@@ -281,10 +284,10 @@ def _is_choice(override: Override, tree: Mapping[str, Any]) -> bool:
 
 
 def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return `{GROUP: section}` for an override `GROUP=NAME`.
+    """Return `{GROUP: values}` for an override `GROUP=NAME`, with the values of the configuration NAME.
 
-    `anew` has the groups that may be replaced, each with the keys that keep their values from `tree`. Raise
-    ConfigError for any other group.
+    The keys of `anew` are the groups that may be replaced; raise ConfigError for any other group. `anew[GROUP]` lists
+    keys of the group that keep their values from `tree`.
     """
     group, value = override.key_or_group, plain_value(override.value())
     if group in anew:
@@ -301,9 +304,9 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Return a score's name: its column, or the common prefix of its columns; `score` if nothing is left.
+    """Return the name of a score: the name of its column, or the common prefix of the names of its columns.
 
-    A prefix and a pattern lose trailing digits and punctuation.
+    A prefix and a pattern lose trailing digits and punctuation. If no character remains, return `score`.
     """
     if isinstance(given, str) and not set(given) & set("*?["):
         return given

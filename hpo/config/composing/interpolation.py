@@ -1,4 +1,4 @@
-"""Resolves the references `${...}` in a composed configuration, but keeps the names of environment variables."""
+"""Resolves the references `${...}` in a composed configuration, except those to environment variables that are set."""
 
 import os
 import re
@@ -26,7 +26,8 @@ _MARKED = re.compile("\x02(decode \x02)?([A-Za-z_]\\w*)\x03(?(1)\x03)")
 def resolve(config: DictConfig) -> dict[str, Any]:
     """Return the complete configuration as a plain tree.
 
-    A reference to an environment variable stays unresolved if the variable is set. Otherwise, the default replaces it.
+    A reference to an environment variable that is set becomes `${oc.env:NAME}`, so that the tree has the name of the
+    variable and not the value. If the variable is not set, the default in the reference replaces the reference.
 
     Raises:
         ConfigError: references form a cycle or have no target, a variable is not set and has no default, or a value
@@ -48,9 +49,9 @@ def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_names(text: str) -> str:
-    """Return the text with a placeholder for each `${oc.env:NAME}`, whether or not the variable is set.
+    """Return the text with a placeholder for each `${oc.env:NAME}`, whether or not the variable NAME is set.
 
-    Inside resolvers other than `oc.decode`, references are not replaced.
+    A `${oc.env:NAME}` inside of another reference stays as it is. The only exception is `${oc.decode:${oc.env:NAME}}`.
     """
 
     def placeholder(match: re.Match[str]) -> str:
@@ -77,9 +78,9 @@ def move_reference(
 ) -> str | None:
     """Adapt the references in a text to a move of the subtree that contains the text; return the new text.
 
-    The subtree moves from `root` to `place` in another tree, and the targets in it move, too. If a reference has such a
-    target, its absolute key becomes the target's new key; a relative key stays. If the text also has references to
-    targets outside of the subtree, the values of these targets replace the references.
+    The subtree moves from `root` to `place` in another tree. If a reference has its target in the subtree, an absolute
+    key in the reference becomes the target's key in the other tree, and a relative key stays. If the text also has
+    references to targets outside of the subtree, the values of these targets replace the references.
 
     Args:
         text: the text with the references.
@@ -120,7 +121,7 @@ def without_root(text: str, root: str) -> str:
 
 
 def _with_names(text: str) -> str:
-    """Replace the placeholders in a text by `${oc.env:NAME}`, and return the text."""
+    """Return the text with a reference `${oc.env:NAME}` in place of each placeholder for the variable NAME."""
 
     def name(marked: re.Match[str]) -> str:
         return f"${{oc.decode:${{oc.env:{marked[2]}}}}}" if marked[1] else f"${{oc.env:{marked[2]}}}"

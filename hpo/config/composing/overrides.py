@@ -40,7 +40,8 @@ def parse_override(text: str) -> Override:
         override = OverridesParser.create().parse_override(text)
     except (HydraException, ValueError, RecursionError) as error:
         hint = (
-            "write key=value, group=name, +key=value or ~key, and quote values with blanks, braces or letters such as ö"
+            "write key=value, group=name, +key=value or ~key; put a value in quotes if it contains blanks, braces or "
+            "characters beyond ASCII"
         )
         if quoted := _QUOTED_KEY.search(text):
             bare = re.sub(r"([\s\[\](){}:=,\\])", r"\\\1", quoted[1][1:-1])
@@ -131,13 +132,12 @@ def written_out(text: str) -> str:
 
 
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
-    """Return overrides that replace the defaults of the toolkit's trainer if the objective is a user's function.
+    """Return overrides that remove the toolkit's trainer, for an objective with parameters (`module:train(config)`).
 
-    The overrides remove `data`, `model`, `training` and the search space, and set `study.name` and `study.metric`. Keys
-    that the command line sets are left out.
+    The overrides remove `data`, `model`, `training` and, for a search, the search space. They also set `study.name` and
+    `study.metric`, unless `overrides` choose a `study`. Keys that `overrides` set are left out.
 
-    Return an empty list if the command line also chooses `data`. Also return an empty list if the objective's path has
-    no parameters. The path `module:train(config)`, for example, has the parameter `config`.
+    Return an empty list if the objective's path has no parameters in brackets, or if `overrides` choose `data`.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))
@@ -180,6 +180,6 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of a library's error, or of its cause, as one line of at most 300 characters."""
+    """Return the message of an error as one line of at most 300 characters; if the error has a cause, of the cause."""
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]

@@ -16,8 +16,9 @@ _UNESCAPE = str.maketrans("\x04\x05", "$?")
 def plain_config(config: Any) -> tuple[Any, dict[str, str]]:
     """Convert DictConfigs in a configuration to plain dicts; return the result, and the texts of references by key.
 
-    If the configuration is a whole DictConfig, its references stay unresolved in the result. Otherwise, every
-    DictConfig is resolved. A configuration that contains itself is returned unchanged, without references.
+    If `config` is the root of a tree of OmegaConf, its references stay unresolved in the result. Otherwise, the
+    references in every DictConfig are resolved. A configuration that contains itself is returned unchanged, without
+    references.
     """
     if _is_omegaconf(config) and config._get_parent() is None:
         # Do not resolve it yet, because it may refer to sections of the search, which are added later.
@@ -72,7 +73,11 @@ def _prefix(config: Any) -> tuple[str, ...]:
 
 
 def _placed_references(config: Any, place: tuple[str, ...]) -> dict[str, str]:
-    """Return those references of the DictConfig at `place` that have a target inside it, by key from the root."""
+    """Return the references in a DictConfig that have a target in the same DictConfig.
+
+    `place` is the path of the DictConfig in the configuration. The keys of the result are the references' dotted keys
+    in the configuration.
+    """
     from omegaconf import OmegaConf
 
     from hpo.config.composing.interpolation import at, move_reference
@@ -116,9 +121,10 @@ def own_references(texts: Mapping[str, str], tree: Mapping[str, Any]) -> dict[st
 
 
 def references_to(references: Mapping[str, str], searched: Collection[str]) -> dict[str, str]:
-    """Return the references whose value depends on a searched key, directly or through other references or mappings.
+    """Return the references whose values depend on a key in `searched`, directly or through other references.
 
-    A nested reference (`${model.${name}.lr}`) is returned if any key is searched, because its target is unknown.
+    A reference also depends on the keys below its target. If the target cannot be determined, as in
+    `${model.${name}.lr}`, the reference counts as dependent on every key.
     """
     if not references:
         return {}
@@ -158,7 +164,11 @@ def with_point(
 
 
 def with_values(tree: Any, values: Mapping[str, Any], key: str = "") -> Any:
-    """Set values by dotted key, also inside lists, and return the tree; `key` is the dotted key of the tree itself."""
+    """Set values by dotted key, also inside lists, and return the tree.
+
+    If `tree` is a branch of a larger tree, `key` is the dotted key of the branch, and `values` has keys of the larger
+    tree.
+    """
     if key in values:
         return values[key]
     prefix = f"{key}." if key else ""

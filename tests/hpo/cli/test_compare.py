@@ -320,7 +320,7 @@ def test_the_record_of_a_study_is_compared_and_unequal_budgets_and_spaces_are_sa
     Path("runs/long/trials.csv").unlink()
     assert hpo(capsys, "compare", "long", "short")[0] == 0
     result = result_of("long", "short")
-    says = "long is 0.5000 better than short, the winner of 3 trials against the winner of 2 (one score each, "
+    says = "long is 0.5000 better than short, the winner of 3 trials against the winner of 2 trials (one score each, "
     assert result["answers"] == [says + "no interval); after 2 trials each, short is 0.2000 better"]
     assert "long and short have different budgets: 3 and 2 configurations." in result["notes"]
     assert "long and short search different spaces: a has other values; b only in long." in result["notes"]

@@ -73,7 +73,7 @@ def test_everything_prints_the_score_that_chose_the_winner_with_that_of_the_sear
     assert (row["score"], row["score_on_fresh_seeds"]) == (best.search_scores["score"], best.score)
     found(seeded, name="other", trials=4, seed=1)
     compared = " ".join(hpo(capsys, "compare", "fin", "other")[1].split())
-    assert f"with score {written[0]}; the comparison uses {written[1]}, its score in the search" in compared
+    assert f"with score {written[0]}; the comparison uses the trial's score in the search, {written[1]}" in compared
     # A status that was removed is derived from the report.
     (study.folder / "status.json").unlink()
     assert both in " ".join(hpo(capsys, "show", "fin")[1].split())

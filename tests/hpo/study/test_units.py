@@ -109,4 +109,4 @@ def test_studies_in_different_units_are_not_compared_imported_or_extended(capsys
     path = studies["one"] / "config.yaml"
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"space": SEARCHED}))
     line = refused(capsys, "compare", "same", "one")
-    assert "because the unit of loss (tokens) depends on toy.min_count, which the study searches" in line
+    assert "searches toy.min_count, on which the unit of loss (tokens) depends" in line
