@@ -22,7 +22,8 @@ class Reported:
 
     Attributes:
         study: the view of the study.
-        written: the paths of the report's files, and of the files that `checklist`, `latex` and `publish` wrote.
+        written: the paths of report.html, report.md, report.json, trials.csv, config.yaml, environment.json and, with
+            a winner, best.yaml; then the paths of the files that `checklist`, `latex` and `publish` wrote.
     """
 
     study: "StudyView"
@@ -87,7 +88,7 @@ def report(
 ) -> Reported | ReportSchema:
     """Write report.html, report.md, report.json and trials.csv of a study, finished or not.
 
-    If the study has a winner, also write best.yaml.
+    Also write curves.csv, best.yaml if the study has a winner, and imports.csv if the study has imported trials.
 
     Args:
         publish: copy into studies/<name>/ the files that `hpo reproduce` and `hpo search --replay` need.
@@ -100,7 +101,8 @@ def report(
         The paths of the `written` files, and the `page`, report.html.
 
     Raises:
-        hpo.HpoError: a key does not exist, or the study was published without its record.
+        hpo.HpoError: a key does not exist, a value is given while the study is running, or the study was published
+            without its record.
 
     Examples:
         hpo report digits

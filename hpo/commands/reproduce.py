@@ -323,7 +323,7 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     if pickled is None and ObjectivePath.of(config.objective).is_pickled:
         raise ConfigError(
             f"objective: '{config.objective}' is stored only in the folder of its study; give that folder instead of "
-            f"the report"
+            f"the report or a published copy"
         )
     earlier = [change.trial for change in files.allowed if change.trials]
     # Look this up before the question, because a yes marks the study as trusted on this machine.

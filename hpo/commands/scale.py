@@ -127,6 +127,8 @@ def scale(
         over: what grows if study.scales is null, either every width of the model (width) or the number of layers
             (depth; default: width).
         output: with --check, the file for the picture, .png or .html (default: coordinate_check.png).
+        progress: with --table: as in `hpo search`; with --check: auto = one line per scale, json or none = only the
+            result.
 
     Raises:
         hpo.HpoError: an argument is not allowed; the message says what is allowed. Nothing was created.
@@ -181,8 +183,9 @@ def coordinate_check(
 ) -> CoordinateCheck:
     """Check whether the outputs of layers keep their size when the model grows, as `hpo scale --check` does.
 
-    The check trains a few steps with three seeds at each scale, and saves no model. The scales are `study.scales`, or
-    four sizes of the toolkit's network, each twice as large as the one before.
+    The check trains ten steps with three seeds at each scale, and saves no model. The scales are `study.scales`, or the
+    scales that the objective describes. For the toolkit's network, these are four sizes, each twice as large as the one
+    before.
 
     Args:
         overrides: as in `compose`: `hpo.coordinate_check("data=digits", "model.parametrization=mup")`.

@@ -99,7 +99,7 @@ class Checked(Fields):
         folder: the study's folder.
         exists: whether the study exists already.
         trials: how many trials the study has now.
-        notes: the lines that the search prints at its start.
+        notes: the remarks on the study that the search prints first, such as remarks on its data.
         budget: how many trials or configurations the study may have.
         counts: what the budget counts: `trials` or `configurations`.
         folds: the number of folds.
@@ -442,7 +442,10 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
 
 
 def with_its_trials(config: StudyConfig) -> StudyConfig:
-    """Return the configuration. If the study exists with a larger budget, the configuration gets that budget."""
+    """Return the configuration; for an existing study, with its MLflow settings and with its budget if that is larger.
+
+    See `with_its_tracker` for the MLflow settings.
+    """
     config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)
     return config.with_study(trials=trials)

@@ -79,7 +79,8 @@ class AskedTrial:
 
         Raises:
             hpo.HpoError: the trial has a result already, `epoch` or `step` is not larger than in the previous report,
-                or a value is not a number.
+                `step` is not a number, or the report is neither a number nor a mapping. Values that are not finite
+                numbers are left out without an error.
         """
         try:
             reported = point_of(self._metric, point, step, numbers)
@@ -150,8 +151,9 @@ class Session:
         """Return a new trial, proposed from the results so far. The trial counts towards the budget.
 
         Raises:
-            hpo.NoTrialError: the budget or the space is used up, or the strategy waits for the results of open trials,
-                for example at the end of a round. The message says which is the case.
+            hpo.NoTrialError: the budget or the space is used up, `study.target` or `study.stop_without_gain` ends the
+                search, or the strategy waits for the results of open trials, for example at the end of a round. The
+                message says which is the case.
         """
         return self.open_trial(self._outside.ask())
 
@@ -159,7 +161,8 @@ class Session:
         """Add a point of your own, with values by dotted key, as the next trial; missing keys get their defaults.
 
         Raises:
-            hpo.HpoError: the point is outside of the space, or was tried or added before.
+            hpo.HpoError: the point is outside of the space, or was tried or added before. A point whose last trial
+                failed may be added again.
         """
         self._outside.add(point)
 

@@ -89,7 +89,8 @@ def add(study: StudyRef, point: Point) -> Answer:
         point: values of searched hyperparameters, by dotted key; the other hyperparameters get their defaults.
 
     Raises:
-        hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended.
+        hpo.HpoError: the point is outside of the space, was tried or added before, or the search has just ended. A
+            point whose last trial failed may be added again.
 
     Examples:
         hpo add digits model.dropout=0.2 model.num_layers=2

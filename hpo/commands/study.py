@@ -371,7 +371,10 @@ class Study:
 
     @property
     def curves(self) -> "pd.DataFrame":
-        """One row per report of a training: trial, fold and the reported numbers, such as epoch; as in curves.csv."""
+        """One row per report of an ended training: trial, fold, repeat (with repeats) and the reported numbers.
+
+        The same table is in curves.csv.
+        """
         with self._read() as (study, run):
             return curves_table(run.trials, study.layout).infer_objects()
 

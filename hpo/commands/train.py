@@ -53,6 +53,10 @@ def train_composed(
 ) -> Trained | Composed:
     """Train one configuration on the first fold of the split, without a search.
 
+    Args:
+        progress: auto = one line per point of the learning curve; json = JSON lines on standard error; none = only the
+            result.
+
     Raises:
         hpo.HpoError: the configuration is not allowed; the message says what is allowed.
 
@@ -80,8 +84,8 @@ def train(
         overrides: as in `compose`, for example `hpo.train("model.num_layers=3", "training.lr=0.001")`.
         config_dir: as in `compose`.
         config_file: start from this complete configuration, such as a study's best.yaml.
-        progress: how to print the learning curve: `"auto"` = lines, `"json"` = JSON lines on standard error, `"none"`
-            or `False` = not at all.
+        progress: how to print the learning curve: `"auto"` or `True` = lines, `"json"` = JSON lines on standard error,
+            `"none"` or `False` = not at all.
 
     Raises:
         hpo.HpoError: the configuration is not allowed, or the training failed.
