@@ -52,9 +52,10 @@ REVISION = 4
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a setting of the command is not valid, or if the command does not use a value.
+    """Raise ConfigError if a setting of the command is not valid.
 
-    Raise DocumentError if the command's configuration file cannot be read.
+    If the command has a configuration file, also raise ConfigError if neither the command line nor the file uses a
+    value, and DocumentError if the file cannot be read.
     """
     command = CommandLine(config)
     names = command.names
@@ -114,7 +115,8 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     neither a configuration file nor `{args}`, return an empty dict.
 
     Raises:
-        ConfigError: the command uses a key without a value, or does not use a key in `searched`.
+        ConfigError: `{args}` is part of a longer word, `{config}` has no file, or the command does not use a key in
+            `searched`.
         DocumentError: the configuration file cannot be read.
     """
     command = CommandLine(config)
@@ -156,7 +158,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     The final value of a name comes from the first of these sources that has the name:
 
     1. the program's result file;
-    2. with `study.score=best`, the first line of the output with the best score;
+    2. with `study.score=best`, the first report with the best score;
     3. the last line of the output that has the name.
 
     If the program can continue from a state, and its result file does not have the score, return None. The score then
@@ -164,6 +166,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     once to the same stream of this process.
 
     Raises:
+        ConfigError: a name in the command line has no value.
         ProgramError: the command cannot be run, ends with an exit code other than 0, or gives no values.
     """
     with tempfile.TemporaryDirectory() as temporary:
@@ -314,7 +317,7 @@ class _Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and all processes that it has started."""
+    """Ask the command and all processes that it has started to end; kill the command if it has not ended in time."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
             child.terminate()

@@ -218,7 +218,10 @@ class CommandLine:
         return words
 
     def _arguments(self) -> Iterator[str]:
-        """Yield `--key=value` for each value not used elsewhere; replace a key by its last part if that is unique."""
+        """Yield `--key=value` for each value that is not None and not used elsewhere.
+
+        Replace a key by its last part if that is unique among these keys.
+        """
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
         for key, value in values.items():

@@ -169,7 +169,7 @@ def _table(config: Mapping[str, Any]) -> Table:
 
 @functools.lru_cache(maxsize=4)
 def _read(data: str, _changed: int) -> Table:
-    """Read a table. The cache reads a file once per process, and again when the file has changed."""
+    """Read a table. The cache reads it once per process, and again when the file of the table has changed."""
     try:
         return read_table(TableConfig.model_validate_json(data))
     except ValidationError as error:
