@@ -129,7 +129,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
     The first choice is the toolkit's name for something that other tools call `name`. The second is a dotted key with
     the same last part: `lr` and `trainng.lr` both give `training.lr`. The third is a similar key in the same group or,
-    if no key is in this group, any similar name. Letter case may differ.
+    if no key is in this group, any similar name. Letter case may differ in the first and the third choice.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")

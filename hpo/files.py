@@ -32,7 +32,8 @@ class Entry:
 def entries(folder: Path) -> Iterator[Entry]:
     """Yield all entries below a folder in the order of their names, parents first, without following links.
 
-    A hard link counts as a file. Sockets, pipes and devices are omitted, because they hold nothing to copy.
+    A hard link counts as a file. Sockets, pipes and devices are omitted, because they hold nothing to copy. The entries
+    of a folder that this user cannot list are omitted, too.
     """
     root = Path(os.path.realpath(folder))
     for path in sorted(root.rglob("*")):
@@ -58,7 +59,7 @@ def links_out(folder: Path) -> list[Entry]:
 def size_of(path: Path) -> int:
     """Return the size in bytes of a file or link, or of all files below a folder; do not follow links.
 
-    A file or folder counts 0 if it cannot be read, or if another process removes it during the call.
+    A folder that cannot be listed counts 0, and so does a file or folder that is removed during the call.
     """
     try:
         status = path.lstat()
@@ -68,7 +69,7 @@ def size_of(path: Path) -> int:
 
 
 def file_stamp(path: Path) -> tuple[int, int] | None:
-    """Return a file's modification time in nanoseconds, and its size in bytes; None if the file is not readable."""
+    """Return a file's modification time in nanoseconds, and its size in bytes; None if they cannot be read."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_mtime_ns, status.st_size

@@ -37,7 +37,7 @@ def format_size(size: float) -> str:
 def format_value(value: Any) -> str:
     """Return the value of a hyperparameter or of a metric as text.
 
-    Floats have at most six significant digits, and whole numbers have all digits. Lists and mappings become JSON.
+    Floats have at most six significant digits, and integers have all digits. Lists and mappings become JSON.
     """
     if isinstance(value, float):
         return f"{value:g}"

@@ -26,11 +26,12 @@ class Job:
         name: the name of the study.
         arguments: the arguments of `hpo search`.
         mirror: the URL of the study's mirror; None = the study has no mirror.
-        nodes: the number of machines.
-        cpus, gpus, memory: the resources of each machine; memory such as `64G`.
-        time: the time limit of the job.
-        partition: the partition of the job.
-        image: the container image of the pods.
+        nodes: the number of machines; it has no effect on a job of the kind `local`, which has `hosts`.
+        cpus, gpus, memory: the resources of each machine; memory such as `64G`. A job of the kind `local` uses only
+            `cpus`: Ray counts the GPUs of its machines.
+        time: the time limit of a `slurm` job.
+        partition: the partition of a `slurm` job.
+        image: the container image of the pods of a `kubernetes` job.
         hosts: for a job of the kind `local`, all machines except the one that runs the job's script; the script reaches
             these machines over ssh.
         activate: the script that activates the virtual environment; None = there is no virtual environment.

@@ -63,7 +63,10 @@ def next_points(strategy: Strategy, known: History, pending: Sequence[Trial]) ->
 
 
 def with_scores(trial: Trial, scores: Sequence[Any] | None, directions: Sequence[Direction]) -> Trial:
-    """Return the trial with its scores; the trial is failed unless all scores are finite Python or NumPy numbers."""
+    """Return the trial with its scores; the trial is failed unless all scores are valid numbers.
+
+    A score is valid if `hpo.trials.reported_values.number` accepts it, and it is not True or False.
+    """
     checked = [None if isinstance(score, bool) else number(score) for score in scores or ()]
     given = [float(score) for score in checked if score is not None]
     if len(given) < len(directions):

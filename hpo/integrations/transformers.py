@@ -313,7 +313,7 @@ def _evaluations(state: TrainerState) -> list[tuple[int, dict[str, float]]]:
 
 
 def _length(args: TrainingArguments) -> float:
-    """Return an upper bound on the number of evaluations.
+    """Return an upper bound on the number of evaluations, without the one before the training (`eval_on_start`).
 
     Return infinity, which means no bound, if the number depends on the data, or if the training has no evaluations.
     """

@@ -115,7 +115,8 @@ def describe_defaults(config: Mapping[str, Any], searched: Sequence[str]) -> dic
     neither a configuration file nor `{args}`, return an empty dict.
 
     Raises:
-        ConfigError: the command uses a key without a value, or does not use a key in `searched`.
+        ConfigError: `{args}` is part of a longer word, `{config}` has no file, or the command does not use a key in
+            `searched`.
         DocumentError: the configuration file cannot be read.
     """
     command = CommandLine(config)
@@ -165,6 +166,7 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     copied at once to the same streams of this process.
 
     Raises:
+        ConfigError: a name in the command line has no value.
         ProgramError: the command cannot be run, ends with an exit code other than 0, or gives no values.
     """
     with tempfile.TemporaryDirectory() as temporary:
@@ -319,7 +321,7 @@ class _Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and all processes that it has started."""
+    """Ask the command and all processes that it has started to end; kill the command if it has not ended in time."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
             child.terminate()

@@ -20,7 +20,10 @@ _PATH = "PYTHONPATH"
 
 
 def code_files(command: CommandLine) -> list[str]:
-    """Return the scripts, modules, programs and configurations that a command uses. Leave out installed programs."""
+    """Return the scripts, modules, programs and configurations that a command uses.
+
+    Leave out the program that the command line starts if it is installed outside of the working directory.
+    """
     configs = {name for name in _named(command) if _is_file(name, _CONFIGS)}
     if command.file and Path(command.file).is_file():
         configs.add(command.file)
@@ -58,7 +61,7 @@ def _missing_program(command: CommandLine) -> str | None:
 
 
 def _programs(command: CommandLine) -> set[str]:
-    """Return the paths of the programs and modules that the command runs. Leave out installed programs."""
+    """Return the paths of the programs and modules that the command runs. Leave out an installed first program."""
     named = {name for name in _named(command) if _is_file(name)}
     programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
     # A folder with a __main__.py can be run too.

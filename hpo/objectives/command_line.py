@@ -227,7 +227,8 @@ class CommandLine:
     def _arguments(self) -> Iterator[str]:
         """Yield `--key=value` for each value that the configuration file and the rest of the command line do not use.
 
-        The key is shortened to the part after its last dot, unless another yielded key ends with the same part.
+        The key is shortened to the part after its last dot, unless another of these keys ends with the same part. A
+        value None is left out.
         """
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))

@@ -285,7 +285,7 @@ def run(
     Args:
         world: the results of the trainings.
         rules_of: a function that returns the rules of the search. Its arguments are two functions: the first returns
-            the tasks of a trial, the second the cost of a trial.
+            the tasks of a trial, the second the cost of one unit of a trial.
         num_trials: the budget of trials.
         slots: the number of workers.
         seed: the random seed for the order of reports.

@@ -38,7 +38,7 @@ SPACES: Mapping[str, Mapping[str, Any]] = {
 }
 """Spaces by name, one for each kind of space."""
 
-_MOST_PROPOSALS = 2_000
+_MOST_PROPOSALS = 2_000  # the most calls of `propose` in a search of a whole finite space
 _ONE_LOSS = Goal({"score": "minimize"})
 _SEARCHES = 2  # number of whole searches on each space
 
@@ -58,14 +58,14 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
       after a crash, with a raised budget, and with user actions.
 
     Args:
-        strategy: the strategy class; or its name, such as `"my_module:MyStrategy"`; or a mapping with `name` and
-            settings, as in conf/strategy.
+        strategy: the strategy class, whose settings must all have defaults; or its name, such as
+            `"my_module:MyStrategy"`; or a mapping with `name` and settings, as in conf/strategy.
         spaces: the spaces in which to check the strategy, by name. Give only some of `SPACES` if the strategy does not
             support every kind of space.
 
     Raises:
         AssertionError: a check fails, or the strategy raises an error of any class except HpoError. The message names
-            the space and the fault.
+            the space and the fault; the strategy's own AssertionError may pass unchanged.
         HpoError: the strategy raises it, or the strategy or its settings are not valid.
     """
     for name, tree in spaces.items():
@@ -76,7 +76,7 @@ def check_strategy(strategy: type | str | Mapping[str, Any], spaces: Mapping[str
             raise
         except Exception as error:
             # A user's own strategy may raise anything.
-            raise AssertionError(f"{name}: propose raised {type(error).__name__}: {text_of(error)}") from error
+            raise AssertionError(f"{name}: the strategy raised {type(error).__name__}: {text_of(error)}") from error
 
 
 def _make(strategy: type | str | Mapping[str, Any], tree: Mapping[str, Any], seed: int = 0) -> Strategy:

@@ -17,7 +17,7 @@ _STATES = ("state", "status")
 _OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
-# For each name of a state, whether it means failure. A trial with any other state is not finished, or pruned.
+# For each name of a state, whether it means failure. A trial with any other state, such as pruned, is left out.
 _IS_FAILED = {
     **dict.fromkeys(("complete", "completed", "terminated", "done", "finished", "ok", "success"), False),
     **dict.fromkeys(("failed", "fail", "error"), True),

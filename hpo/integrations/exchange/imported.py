@@ -28,7 +28,7 @@ class Imported:
         direction: whether a higher or a lower value of the leading metric is better.
         source: the place from which the study was read, without passwords.
         num_unfinished: the number of unfinished trials, which are left out.
-        left_out: the hyperparameters that are left out, because some values are lists or mappings.
+        left_out: the hyperparameters of a Ray experiment that are left out, because some values are lists or mappings.
         further: the directions of all metrics after the leading metric, by name and in order.
         num_pruned: the number of pruned trials, which are left out, because they were not trained as far as complete
             trials.

@@ -35,7 +35,8 @@ def export_study(source: Stored, run: StudyRun, target_url: str, target_name: st
 
     A trial of the copy has the state, learning curve, times and attributes that Optuna's own programs would write:
 
-    - A trial that was trained to less than `strategy.max_amount` is PRUNED. It keeps its score.
+    - A trial that was stopped early, or trained to less than `strategy.max_amount`, is PRUNED. It keeps its score; a
+      stopped trial of a study with several metrics has no scores.
     - The intermediate values are the means over the tasks, at whole epochs or steps. A study with several metrics has
       none, because Optuna allows none.
     - The times are those of the training, without the time before it started.
