@@ -78,9 +78,12 @@ def machine_faults(what: str, path: Path) -> Iterator[None]:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes, each once; `raise error from error` makes an error its own cause."""
+    seen = list[BaseException]()
     cause: BaseException | None = error
-    while cause is not None:
+    while cause is not None and not any(cause is each for each in seen):
         yield cause
+        seen.append(cause)
         cause = cause.__cause__ or cause.__context__
 
 

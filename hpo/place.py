@@ -1,6 +1,7 @@
 """Reads and writes files below a URL, on any file system that fsspec supports, such as file://, s3:// or gs://."""
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ class Place:
     """
 
     def __init__(self, url: str, what: str) -> None:
-        self.url, self._what = url.rstrip("/"), what
+        # Keep the slashes of a bare `file:///`.
+        self.url, self._what = re.sub(r"(?<![:/])/+$", "", url), what
         refuse_unknown(url, what)
         with _usable(url, what):
             from fsspec.core import url_to_fs
@@ -38,16 +40,24 @@ class Place:
     def write(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file, completely or not at all."""
         path = self._path(name)
-        # Object stores publish a file only when it is closed. On a disk, readers would see an incomplete file, so write
-        # it under another name first.
-        aside = f"{path}.part" if "file" in self._files.protocol else path
+        # An object store publishes a file when it is committed. On a disk, readers would see an incomplete file, so
+        # write it under another name first.
+        is_disk = "file" in self._files.protocol
         with self._faults("written"):
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            with self._files.open(aside, "wb") as file:
-                for piece in pieces:
-                    file.write(piece)
-            if aside != path:
-                self._files.mv(aside, path)
+            file = self._files.open(f"{path}.part" if is_disk else path, "wb", autocommit=is_disk)
+            try:
+                with file:
+                    for piece in pieces:
+                        file.write(piece)
+            except BaseException:
+                if not is_disk:
+                    file.discard()
+                raise
+            if is_disk:
+                self._files.mv(f"{path}.part", path)
+            else:
+                file.commit()
 
     def get(self, name: str, path: Path) -> None:
         """Download a file to a path on this machine."""

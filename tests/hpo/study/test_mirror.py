@@ -55,6 +55,8 @@ def test_a_study_continues_elsewhere_from_its_copy(toy, url, tmp_path, caplog):
     for name, target in {"latest": "step_3", "file": state / "step_3" / ".metadata", "data": "/etc"}.items():
         (state / name).symlink_to(target)
     mirror, files = mirror_of(toy, url), Place(url, "mirror")
+    refuses(StudyError, "by zero", files.write, "other/half", (b"%d" % (1 // piece) for piece in (1, 0)))
+    assert files.read("other/half") is None
     mirror.copy()
     before = set(files.names("files"))
     (toy.path / "old").unlink()
