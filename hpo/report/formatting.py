@@ -23,7 +23,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def times_text(number: int) -> str:
-    """Return a number of times in words: `once`, `3 times`."""
+    """Return `once` for 1, and the number with `times` for any other number, such as `3 times`."""
     return "once" if number == 1 else f"{number} times"
 
 
@@ -52,7 +52,7 @@ def plain_text(value: Any) -> str:
 
 
 def is_list(value: Any) -> bool:
-    """Return whether the value is a list and not a text."""
+    """Return whether the value is a sequence other than a string."""
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 

@@ -1,6 +1,6 @@
 """Computes how the hypervolume of the Pareto front grows in a search, and how it would grow in a random search.
 
-The growth in a random search is the mean over random subsets of the search's trials.
+The hypervolume after n trials of a random search is the mean over random subsets of n of the search's trials.
 """
 
 import itertools
@@ -38,7 +38,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Mean and standard deviation of the hypervolume over random searches, by number of trials."""
+    """Mean and standard deviation of the hypervolume over random searches of n trials, for each n in `budgets`."""
 
     budgets: Sequence[int]
     means: Sequence[float]
@@ -60,8 +60,9 @@ def expected_growth(trials: Sequence[Trial], scale: Array) -> Expectation:
     """Return the expected hypervolume of n trials drawn at random without replacement, for each n in `budgets_of`.
 
     The draws include trials that failed, were stopped, or exceed a limit; such trials add nothing. The result is exact
-    if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, it is the mean over the first n trials of
-    `NUM_ORDERS` random orders (seed 0). A closed form is known only for one metric.
+    if there are at most `NUM_ORDERS` subsets of n trials. Otherwise, `NUM_ORDERS` random orders of all trials (seed 0)
+    are drawn; the result is the mean, over these orders, of the hypervolume of each order's first n trials. A closed
+    form is known only for one metric.
 
     Source: Tang et al. 2020 (arXiv 2004.13705), equation 6: the closed form for one metric.
     """

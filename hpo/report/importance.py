@@ -1,4 +1,4 @@
-"""The importance of each hyperparameter: for reaching the best trials, and for the winner's gain over the default."""
+"""Computes each hyperparameter's importance for reaching the best trials, and its part of the winner's gain."""
 
 import itertools
 import math
@@ -26,9 +26,10 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Contribution:
-    """The part of one hyperparameter in the winner's gain over the default, in the metric's unit; above 0 is better.
+    """One hyperparameter's part of the winner's predicted gain over the default configuration, in the metric's unit.
 
-    `gain` is the mean over the fits of the surrogate; the middle 95 % of the fits are between `low` and `high`.
+    A part above 0 says that the winner's value of the hyperparameter is better than the default value. `gain` is the
+    mean over the fits of the surrogate; the middle 95 % of the fits are between `low` and `high`.
     """
 
     gain: float
@@ -41,8 +42,8 @@ class Importances:
     """The importance of each hyperparameter for reaching the best trials.
 
     Attributes:
-        shares: the share of each searched hyperparameter, the most important first. All shares sum to 1.
-        significant: the hyperparameters whose share is significant, in the same order.
+        shares: each searched hyperparameter's share of the total importance, the largest first. All shares sum to 1.
+        significant: the hyperparameters that pass the permutation test of `importances`, in the order of `shares`.
         num_trials: the number of trials from which the shares are computed.
     """
 
@@ -52,7 +53,7 @@ class Importances:
 
     @property
     def visible(self) -> dict[str, float]:
-        """The shares that a figure shows: with fewer than 30 trials, only the shares of significant hyperparameters."""
+        """The part of `shares` that a figure shows: all from 30 trials on, only the significant shares below."""
         return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.significant}
 
 
@@ -75,8 +76,8 @@ def importances(
     the test; docs/explanation/statistics.md says how often the test finds a real effect.
 
     Source: PED-ANOVA, Watanabe, Bansal & Hutter 2023 (arXiv 2304.10255), with conditional hyperparameters as in arXiv
-    2601.20800. Settings and shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. P-values of shuffles:
-    Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero".
+    2601.20800. The grid, the kernels and the shares are those of `optuna.importance.PedAnovaImportanceEvaluator`. The
+    p-values are those of Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero".
     """
     if len(trials) < FEWEST:
         return too_few(len(trials))
@@ -91,7 +92,7 @@ def importances(
     }
     total = sum(each[0] for each in divergences.values())
     if not total:
-        return missing("the best trials have the same values as all the others")
+        return missing("the hyperparameter values of the best trials do not differ from those of all trials")
     shares = {
         key: float(divergences[key][0] / total)
         for key in sorted(divergences, key=lambda key: (-divergences[key][0], key))
@@ -121,10 +122,11 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 
 
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return two arrays: for each value in `values`, the index of its grid cell; and for each cell, its size.
+    """Return two arrays: the index of each value's grid cell, and the size of each cell.
 
-    A `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each value that
-    occurs in `values`. One final cell stands for all other values of the dimension; its size is their number.
+    A `Range` has at most 50 cells, each of size 1. Of any other dimension, a cell's size is the number of the
+    dimension's values that the cell stands for. Each value that occurs in `values` has its own cell; the last cell
+    stands for all values of the dimension that do not occur.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)
@@ -142,11 +144,11 @@ def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
 def _density(counts: Any) -> Any:
     """Return the density in each grid cell of a range; `counts` has the number of values in each cell.
 
-    The result and `counts` have the shape (sets, cells).
+    The result and `counts` have one row for each set of trials, and one column for each cell.
 
-    The density is the mean of normal kernels: one per value, and one in the middle of the grid. The kernel in the
-    middle is as wide as the grid. Each kernel is truncated at the ends of the grid. Scott's rule gives the width of
-    the values' kernels, with a minimum of about one cell.
+    The density is the mean of normal kernels: one per value, and one in the middle of the grid. Each kernel is
+    truncated at the ends of the grid. The standard deviation of the kernel in the middle is the number of cells. For
+    the values' kernels, Scott's rule gives the standard deviation; its minimum keeps 90 % of a kernel in one cell.
 
     Source: Scott 1992, "Multivariate Density Estimation", as in Optuna's `ScottParzenEstimator`, with its constants.
     """
@@ -171,10 +173,10 @@ def _density(counts: Any) -> Any:
 
 
 def _density_of_choices(counts: Any, num_values: int) -> Any:
-    """Return the density over the cells of a finite dimension, from the `counts` of its values.
+    """Return the density in each cell of a finite dimension; `counts` has the number of values in each cell.
 
-    The density is the weighted mean of two densities: the smoothed counts, with the total count as the weight, and a
-    uniform density with weight 1.
+    The density is the weighted mean of two densities. The first is proportional to the smoothed counts; its weight is
+    the sum of `counts`. The second is uniform; its weight is 1. `num_values` is the number of the dimension's values.
     """
     number = counts.sum(axis=1, keepdims=True)
     smoothing = 1 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
@@ -187,10 +189,14 @@ def shapley_values(
 ) -> dict[str, Contribution] | Missing:
     """Return the Shapley value of each hyperparameter in which winner and default differ, the largest first.
 
-    The value of a set of hyperparameters is the predicted score of the default configuration after these
-    hyperparameters take the winner's values. A surrogate fitted to the complete trials predicts this score. The Shapley
-    values sum to the winner's predicted gain. If a hyperparameter exists only in the winner, or only in the default,
-    its effect is part of the value of the hyperparameter on which its condition depends.
+    The payoff of a set of hyperparameters is the predicted negative loss of the default configuration after these
+    hyperparameters take the winner's settings. A surrogate fitted to `trials` predicts this loss. The Shapley values
+    sum to the winner's predicted gain over the default configuration.
+
+    A hyperparameter that exists only in the winner, or only in the default, has no Shapley value of its own. Its effect
+    counts in the Shapley value of the hyperparameter on which its existence depends.
+
+    If there is no Shapley value, return the reason.
 
     Source: the ablation game of HyperSHAP, Wever, Muschalik, Fumagalli & Lindauer 2025 (arXiv 2502.01276).
     """
@@ -223,7 +229,7 @@ def shapley_values(
 
 
 def best_share(number: int) -> float:
-    """Return the share of the trials that count as the best, given the number of all trials: max(0.1, 5 / number)."""
+    """Return max(0.1, 5 / number), the share of the trials that count as the best; `number` counts all trials."""
     return max(0.1, _AMONG_BEST / number)
 
 
@@ -235,9 +241,9 @@ def too_few(number: int) -> Missing:
 def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]]:
     """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
-    A player is a hyperparameter with different values in the points `default` and `winner`. A player changes its own
-    key. If only one point has a hyperparameter, this is not a player. The player in its condition also changes
-    the hyperparameter's key.
+    A player is a hyperparameter with different values in the points `default` and `winner`. Each player changes its own
+    key. A hyperparameter that only one of the two points has is not a player: its key is changed by the player on which
+    its existence depends.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}
@@ -257,9 +263,10 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
 def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], always: Collection[str]) -> Any:
     """Return the predicted negative loss of each point in each fit, shape (fits, points).
 
-    `always` identifies two points by their `point_key`: the default configuration and the winner. Each fit uses a
-    sample of the trials, drawn with replacement, plus all trials at these two points. All extremely randomised trees of
-    a fit learn from the whole sample, so the trees predict the sample's scores exactly.
+    `always` identifies two points by their `point_key`: the default configuration and the winner. The training set of
+    a fit has a sample of the trials, drawn with replacement, and all trials at these two points. Each extremely
+    randomised tree of the fit learns from the whole training set. So the prediction at a point of the training set is
+    exactly the mean loss of the training set at this point.
 
     Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
     """
@@ -281,7 +288,7 @@ def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], a
 
 
 def shapley_weights(sets: Sequence[Sequence[bool]]) -> Any:
-    """Return the matrix of shape (subsets, players) that converts the values of all subsets into Shapley values.
+    """Return the matrix of shape (subsets, players) that converts the payoffs of all subsets into Shapley values.
 
     Source: Shapley 1953, equation (1): a player's mean marginal contribution over all orders.
     """
@@ -296,8 +303,8 @@ def shapley_weights(sets: Sequence[Sequence[bool]]) -> Any:
 def _encoded(dimension: Dimension, point: Point) -> list[float]:
     """Return a dimension's value in a point as numbers for the surrogate.
 
-    A value with an order becomes its position from 0 to 1, or -1 if it is absent. A choice becomes a one-hot vector, or
-    zeros if it is absent.
+    A value of `Choices` becomes a one-hot vector, or zeros if the point lacks the dimension. A value of any other
+    dimension becomes its position in the dimension, from 0 to 1, or -1 if the point lacks the dimension.
     """
     if dimension.key not in point:
         return [0.0] * len(dimension.values) if isinstance(dimension, Choices) else [-1.0]

@@ -31,14 +31,14 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class UnknownValueError(LookupError):
-    """Raised when code requires a value that is missing; the text gives the reason."""
+    """Raised when code requires a value that is missing; the error message says why the value is missing."""
 
 
 def part(make: Callable[[], Value], instead: Callable[[str], Instead]) -> Value | Instead:
     """Return the result of `make`; if `make` fails, return `instead(reason)`.
 
-    So a failing part does not prevent the other parts. Only an HpoError is raised again, because the user can fix
-    the error's cause, such as an unreadable file of the study.
+    So a failing part of a report does not prevent the other parts. Only an HpoError is raised again, because the user
+    can fix the error's cause, such as an unreadable file of the study.
     """
     try:
         return make()

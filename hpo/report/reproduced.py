@@ -37,7 +37,7 @@ _PARTS_OF_TRIALS = {
     **{"front.members": "number", "test.front": "trial"},
 }
 
-# The numbers of a trial, by their keys in a part of the report that describes the trial.
+# A trial's score and the other numbers that a report computes from its trainings, by their keys in the report.
 _Numbers = dict[str, float | None]
 
 
@@ -88,7 +88,7 @@ def refuse_contradictions(report: Mapping[str, Any], config: StudyConfig) -> Non
 
 
 def refuse_other_study(recorded: Recorded) -> None:
-    """Raise StudyError if the report's winner is no trial of the study, or if the report contradicts the study."""
+    """Raise StudyError if the report's winner is no complete trial, or if the report contradicts the study."""
     _refuse_other_winner(recorded)
     for row in recorded.rows:
         if row["number"].isdigit():
@@ -133,7 +133,7 @@ def _common_key(key: str, entry: Mapping[str, Any]) -> str:
 
 
 def _numbers_of_search(recorded: Recorded, row: Row, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
-    """Return the numbers of a trial according to trials.csv, and according to the reproduced trainings."""
+    """Compute a trial's reported numbers from trials.csv, and from the reproduced trainings; return both results."""
     goal = recorded.study.goal
     values = {name: float(row[name]) for name in _task_names(recorded)}
     means = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
@@ -143,7 +143,7 @@ def _numbers_of_search(recorded: Recorded, row: Row, repetitions: Sequence[Repet
 
 
 def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
-    """Return the numbers of a finalist according to its recorded values, and according to the reproduced trainings."""
+    """Compute a finalist's reported numbers from its recorded and its reproduced scores on fresh seeds; return both."""
     # The report lists the values without names.
     trainings = [each for each in repetitions if not each.is_mean]
     numbered = [replace(each, name=str(at)) for at, each in enumerate(trainings)]
@@ -155,7 +155,11 @@ def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition
 def _recorded_and_reproduced(
     values: Mapping[str, float], means: Mapping[str, float], repetitions: Sequence[Repetition], goal: Goal
 ) -> tuple[_Numbers, _Numbers]:
-    """Return the numbers that follow from the recorded values and means, and those from the reproduced trainings."""
+    """Compute a trial's reported numbers from the recorded values, and from the reproduced trainings; return both.
+
+    `values` has the recorded value of the leading metric for each training. `means` has the recorded means of the
+    goal's values, by name.
+    """
     done = [(each, each.reproduced) for each in repetitions if each.reproduced is not None]
     reproduced = {each.name: value for each, value in done if not each.is_mean}
     # Do not mix reproduced and recorded values in one mean.
@@ -213,7 +217,7 @@ def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: boo
 
 
 def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
-    """Return the numbers computed from a trial's values, by their keys in a report."""
+    """Return a trial's score, the number, standard deviation and list of its values, each by its key in a report."""
     numbers = list(values.values())
     return {
         "score": math.fsum(numbers) / len(numbers),
@@ -224,9 +228,10 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return, by their keys in a report, the numbers that a trial has only if `goal.names` has several names.
+    """Return the numbers that a report has of a trial only if `goal.names` has several names, by the report's keys.
 
-    `values` has the values of the leading metric; `means` has the mean of each other name in `goal.names`.
+    `values` has the value of the leading metric for each training. `means` has the mean over the trainings of each
+    other metric or value in `goal.names`, by name.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {**means, goal.metric: math.fsum(values.values()) / len(values)}
@@ -274,7 +279,7 @@ def _study_numbers(recorded: Recorded) -> dict[str, Any]:
 
 
 def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the key and the content of each part that describes the trial in a report."""
+    """Yield the dotted key and the content of each part of a report that describes the trial number `trial`."""
     for place, name in _PARTS_OF_TRIALS.items():
         *before, last = place.split(".")
         part = inner(report, *before).get(last)
@@ -306,7 +311,7 @@ def _refuse_differences(report: Mapping[str, Any], expected: Mapping[str, Any], 
 
 
 def _refuse_other_winner(recorded: Recorded) -> None:
-    """Raise StudyError if the number or the tasks of the report's winner do not match a trial of the study."""
+    """Raise StudyError if the report's winner is no complete trial, or if its tasks are not the study's tasks."""
     winner = recorded.files.report.get("winner")
     if not isinstance(winner, Mapping) or is_missing(winner):
         return

@@ -140,9 +140,8 @@ def add_dots_and_star(
 def best_and_even(trials: Sequence[Trial], most: int) -> list[Trial]:
     """Return at most `most` trials in the given order.
 
-    If there are more trials, the best trials make up a fifth of the sample; the others are evenly spaced.
-
-    The sample is not random, so equal studies have equal figures.
+    If more than `most` trials are given, a fifth of the result are the best trials. The rest of the result is evenly
+    spaced among the other trials. The choice is not random, so equal studies have equal figures.
     """
     if len(trials) <= most:
         return list(trials)
@@ -164,7 +163,7 @@ def sampled(drawn: Sequence[Trial], trials: Sequence[Trial]) -> str:
     if len(drawn) == len(trials):
         return ""
     best = round(_BEST * len(drawn))
-    return f" {len(drawn):,} of {len(trials):,} are drawn: the best {best:,} and an even sample of the others."
+    return f" {len(drawn):,} of {len(trials):,} trials are drawn: the {best:,} best, and evenly spaced other trials."
 
 
 def figure_content(figure: Any) -> dict[str, Any]:
@@ -176,7 +175,7 @@ def figure_content(figure: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a part of a figure as JSON types; numbers in lists are rounded to visible precision."""
+    """Return a part of a figure as JSON types; round numbers in lists so little that the figure looks the same."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
@@ -193,7 +192,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _digits(values: Sequence[float]) -> int:
-    """Return how many significant digits distinguish the values; values that differ little need more digits."""
+    """Return how many significant digits distinguish the values; closer values need more digits."""
     if not values:
         return _DIGITS
     size, span = max(map(abs, values)), max(values) - min(values)

@@ -21,7 +21,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class _Bar:
-    """A bar for one task, or for several tasks of one kind in one row, if these tasks are too close to distinguish."""
+    """A bar for one task, or for several tasks of one kind in one row that are too close to distinguish."""
 
     row: int
     kind: str
@@ -56,7 +56,7 @@ def draw_planned_timeline(subject: Subject) -> Drawn | Missing:
     if subject.lanes is None:
         return missing("the order of results could not influence the search, so it did not use the study's clock")
     if not subject.clock:
-        return missing("no task has ended on the clock")
+        return missing("no task has ended on the study's clock")
     trials = {trial.number: trial for trial in subject.trials}
     spans = sorted(subject.clock.items(), key=lambda item: (item[1][0], item[0]))
     rows = _free_rows(span for _, span in spans)
@@ -87,7 +87,7 @@ def _bar(subject: Subject, trial: Trial, task: int, row: int, start: float, end:
 
 
 def _free_rows(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Return a row number for each span of time: the first row that is free. The spans must be in order of start."""
+    """Return, for each span of time, the number of the first free row. The spans must be in order of start."""
     ends: list[float] = []
     rows = []
     for start, end in spans:
@@ -102,14 +102,14 @@ def _idle_text(subject: Subject) -> str:
     share, seen = cost["idle_share"], cost["workers_seen"]
     requested = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
     number = f"{requested} requested, at most {seen} at once" if requested else f"at most {seen} at once"
-    when = "from the first task to the last, without pauses"
-    return "" if share is None else f"Idle share of the workers ({number}) {when}: {share:.1%}."
+    when = "from the first task to the last, excluding pauses"
+    return "" if share is None else f"Idle share of the time of the workers ({number}) {when}: {share:.1%}."
 
 
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:
-    """Return two values: the figure, with the idle share of each row; and a sentence about joined bars, or "".
+    """Return the figure, and a sentence that says which tasks share a bar; "" if each task has its own bar.
 
-    `row` names what a row is, such as `worker`. Times are divided by `unit`.
+    Each row's label has the row's idle share. `row` names what a row is, such as `worker`. Times are divided by `unit`.
     """
     end = max(bar.end for bar in bars)
     gap, joined = 0.0, bars
@@ -128,7 +128,7 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
     figure.update_xaxes(title_text=axis, range=[0, 1.01 * end / unit or 1])
     ticks = [f"{row} {place}, idle {share:.0%}" for place, share in enumerate(shares)]
     figure.update_yaxes(tickvals=list(range(len(ticks))), ticktext=ticks, autorange="reversed", automargin=True)
-    return figure, f" Tasks less than {gap:.2g} apart are one bar." if len(joined) < len(bars) else ""
+    return figure, f" Tasks of one kind at most {gap:.2g} apart share a bar." if len(joined) < len(bars) else ""
 
 
 def _join_bars(bars: Sequence[_Bar], gap: float) -> list[_Bar]:

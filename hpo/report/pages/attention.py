@@ -59,6 +59,6 @@ def _inches(tokens: Sequence[str]) -> float:
 
 
 def _labels(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Return positions and texts of labels, with visible white space. If they would overlap, label every n-th token."""
+    """Return the indices and texts of at most 28 evenly spaced tokens, with visible characters for white space."""
     places = list(range(0, len(tokens), math.ceil(len(tokens) / _MOST_LABELS)))
     return places, [tokens[at].replace("\n", "\\n").replace("\t", "\\t").replace(" ", "␣") for at in places]

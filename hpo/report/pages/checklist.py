@@ -45,7 +45,7 @@ def _code(report: ReportJson) -> str:
     environment = report["environment"]
     commit = _text_of(environment["commit"], "commit ")
     dirty = ", with uncommitted changes" if environment["is_dirty"] is True else ""
-    return f"{commit}{dirty}. {_for_authors('a link to it')}"
+    return f"{commit}{dirty}. {_for_authors('a link to the source code')}"
 
 
 def _dependencies(report: ReportJson) -> str:
@@ -74,7 +74,7 @@ def _runtime(report: ReportJson) -> str:
     return (
         f"{runtime_text(cost, 'a trial on average')}; {cost['device_hours']:.3g} device hours "
         f"({cost['device']}) in total, {format_duration(cost['wall_seconds'])} from the first task to the "
-        f"last, without pauses{planned}."
+        f"last, excluding pauses{planned}."
     )
 
 
@@ -82,10 +82,10 @@ def _parameters(report: ReportJson) -> str:
     sizes, winner, test = require(report["num_parameters"]), report["winner"], report["test"]
     best = ""
     if not is_missing(winner) and winner["num_parameters"] is not None:
-        best = f"winner {winner['num_parameters']:,} (its largest training); "
+        best = f"winner {winner['num_parameters']:,} (in its largest training); "
     if not is_missing(test) and (tested := test["metrics"].get("parameters")) is not None:
         best = f"tested model {tested:,.0f}; {best}"
-    return f"{best}all: {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has each)."
+    return f"{best}all trials {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has the number for each trial)."
 
 
 def _validation(report: ReportJson) -> str:
@@ -151,7 +151,7 @@ def _statistics(report: ReportJson) -> str:
     values = f"{view.values_with_spread}{spread_note(view)}"
     if expected is None or is_missing(expected):
         return f"{values}. {'' if expected is None else _text_of(expected)}"
-    return f"{values}; a parametric bootstrap corrects the optimism of choosing the best."
+    return f"{values}; a parametric bootstrap corrects the expected score for selection bias."
 
 
 def _data(report: ReportJson) -> str:

@@ -16,8 +16,9 @@ from hpo.trials.trial import loss_of
 
 _TITLES = {"a_beats_b_interval": "P(A beats B)", "p_holm": "p (Holm)", "folds": "fold by fold"}
 READING = (
-    "'B better by' below 0 means that A is better. Brackets are 95 % intervals, except for differences: the "
-    "interval of a difference has the level of its test, so it excludes 0 exactly if the difference is significant. "
+    "In the column 'B better by', a value below 0 means that A is better than B. In this column, Holm's correction "
+    "widens the intervals in brackets, so an interval excludes 0 exactly if the difference is significant. In all "
+    "other columns, intervals in brackets are 95 % intervals. "
     "The tests are corrected for the number of pairs, not for the number of budgets."
 )
 
@@ -80,7 +81,7 @@ def headline(result: ComparisonJson) -> str:
     budget = max((s["budget"] for s in result["standings"] if s["unit"] == "trials"), default=0)
     best = "" if result["optimum"] is None else f" The best possible score: {format_value(result['optimum'])}."
     return (
-        f"{len(result['strategies'])} strategies, {result['repeats']} searches each with paired seeds, up to "
+        f"{len(result['strategies'])} strategies with {result['repeats']} searches each (paired seeds), up to "
         f"{budget:g} trials a search; {goal}.{best}"
     )
 
@@ -129,7 +130,7 @@ def _first_pairs(result: ComparisonJson) -> list[Pair]:
 
 
 def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
-    """Return a table with one row for each entry of `pairs`; a difference below 0 means that A is better."""
+    """Return a table with one row for each entry of `pairs`: the pair's labels A and B, and by how much B is better."""
     write = score_format(standing["mean_score"] for standing in result["standings"])
     rows = [
         [
@@ -147,7 +148,7 @@ def _verdicts(result: ComparisonJson, pairs: Sequence[Pair]) -> Table:
 
 
 def _winners(result: ComparisonJson) -> Table:
-    """Return the table of the winners' differences on each fold; the table is empty if there are several metrics."""
+    """Return the table of score differences, fold by fold, between two studies' winners; empty with several metrics."""
     folds = (winner["folds"].values() for winner in result.get("winners", ()))
     write = _signed(score_format(statistics.fmean(scores) for scores in folds if scores))
     rows = [
@@ -162,11 +163,11 @@ def _winners(result: ComparisonJson) -> Table:
     ]
     has_interval = any(pair["interval"] for pair in result.get("folds", ()))
     mean = "expected [95 %]" if has_interval else "mean"
-    return Table(("A", "B", "by how much B's winner is better, on each fold", mean), rows)
+    return Table(("A", "B", "by how much B's winner is better than A's, on each fold", mean), rows)
 
 
 def _chosen(result: ComparisonJson) -> Table:
-    """Return the table of the studies' winners; the table is empty if there is one metric without limits."""
+    """Return the table of the studies' winners; the table is empty if the goal is a single metric without limits."""
     winners = {
         (winner["label"], winner["trial"]): winner["values"]
         for winner in result.get("winners", ())
@@ -182,7 +183,7 @@ def _chosen(result: ComparisonJson) -> Table:
 
 
 def _standings(result: ComparisonJson) -> Table:
-    """Return the table of the standings; at each budget the best comes first."""
+    """Return the table of the standings; at each budget, the best strategy or study comes first."""
     has_regret, has_limits = result["optimum"] is not None, bool(result.get("limits"))
     best = result["metric"] if "fronts" in result else f"best {result['metric']}"
     write = score_format(standing["mean_score"] for standing in result["standings"])

@@ -9,13 +9,13 @@ from hpo.study.coordinate_check import STEPS, CoordinateCheck
 
 
 def slopes_table(check: CoordinateCheck) -> Table:
-    """Return a table with the slope of each layer after each step.
+    """Return a table with each layer's slope after each step in `STEPS`; see `CoordinateCheck.slopes`.
 
     The last column has one of three words for some layers:
 
-    - `expected`: the slope is beyond the bound, and the size of this layer's output is known to change.
-    - `steepest`: the slope is the steepest of all layers that are not `expected`.
-    - `outside`: the slope is beyond the bound, and the layer is neither `expected` nor `steepest`.
+    - `expected`: a slope of the layer is beyond ±`BOUND`, and the size of the layer's output is known to change.
+    - `steepest`: the layer has the steepest slope of all layers that are not `expected`.
+    - `outside`: a slope of the layer is beyond ±`BOUND`, and the layer is neither `expected` nor `steepest`.
     """
     steepest = next((layer for layer in check.steepest if layer not in check.expected), None)
     rows = [

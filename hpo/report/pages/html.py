@@ -90,8 +90,8 @@ class _Table(NamedTuple):
 def blocks(value: Any) -> list[_Block]:
     """Return the blocks that show a value of report.json, as pairs of kind and content.
 
-    The content depends on the kind: a reason for `missing`, a text for `text` and `code`, values for `list`, names with
-    their values for `pairs`, and a table for `table`.
+    A block of kind `missing` has a reason, and a block of kind `text` or `code` has a text. A block of kind `list` has
+    values, one of kind `pairs` has names with their values, and one of kind `table` has a table.
     """
     reason = reason_missing(value)
     if reason is not None:

@@ -47,7 +47,7 @@ def _ranges_table(summary: ReportJson) -> Iterable[str]:
     configurations = counts.get("configurations", counts["proposed"] - counts.get("retries", 0))
     how, extension = f"searched by {strategy} search with", study.get("extends")
     if extension is not None:
-        how = f"of the study {escape_latex(extension['study'])}, from which this study trains"
+        how = f"of the study {escape_latex(extension['study'])}, from which this study takes"
     caption = (
         f"{_title_text(summary)}Hyperparameters {how} {format_count(configurations, 'configuration*')} "
         f"(seed {study['seed']}), and the best configuration."
@@ -104,7 +104,7 @@ def _intervals_note(cells: Iterable[str]) -> str:
 
 
 def _estimate_text(estimate: Estimate, text: Callable[[float], str]) -> str:
-    """Return a test score with its interval in brackets, if it has one."""
+    """Return a test score as text; if the score has an interval, the interval follows in brackets."""
     if estimate.low is None or estimate.high is None:
         return _minus(text(estimate.value))
     return _minus(f"{text(estimate.value)} ({text(estimate.low)} to {text(estimate.high)})")
@@ -166,6 +166,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str, lab
 
 
 def escape_latex(text: str) -> str:
-    """Return the text with all of LaTeX's special characters escaped, and with <= and >= as signs."""
+    """Return the text with all of LaTeX's special characters escaped; `<=` and `>=` become the symbols ≤ and ≥."""
     escaped = "".join(_ESCAPES.get(sign, sign) for sign in text)
     return escaped.replace(r"\textless{}=", r"$\leq$").replace(r"\textgreater{}=", r"$\geq$")

@@ -39,7 +39,7 @@ class NotebookFigure(Figure):  # type: ignore[misc]  # plotly has no types
         self.update_layout(template="plotly_white")
 
     def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Return the figure as plotly JSON and HTML, plus a PNG if it has only lines, dots and bars."""
+        """Return the figure as plotly JSON and HTML; if the figure has only lines, dots and bars, also as a PNG."""
         png = draw_png(self)
         picture = {} if png is None else {"image/png": base64.b64encode(png).decode()}
         page = render("notebook.html", figure=self, place=f"figure-{uuid.uuid4()}", png=picture.get("image/png"))

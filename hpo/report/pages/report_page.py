@@ -25,7 +25,7 @@ _FRONT_COLUMNS = ("is_on_front", "excess")
 
 
 def render_report_markdown(report: ReportJson) -> str:
-    """Return the report as Markdown, for sites that show it, such as GitHub."""
+    """Return the report as Markdown, for sites that show Markdown, such as GitHub."""
     title, name = heading(report["study"])
     lines = [f"# {title}", "", *([name, ""] if name else ())]
     for section in SECTIONS:
@@ -62,7 +62,7 @@ def render_report_page(
 
 
 def _values(summary: ReportJson, field: FieldStatus) -> list[tuple[str, Any]]:
-    """Return the name and the readable value of each key of a field."""
+    """Return, for each key of a field, the key's last part as words, and the key's value in readable form."""
     return [(key.rpartition(".")[2].replace("_", " "), _arrange(key, value_at(summary, key))) for key in field["keys"]]
 
 
@@ -90,7 +90,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     places = {trial: place for place, trial in enumerate(order)}
 
     def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, int, float, float, int]]:
-        """Return a row's sort key: the winner comes first, then complete trials in `order`, then the others."""
+        """Return a row's sort key: first the winner, then the trials in `order` in its order, then all other trials."""
         after = rank(row.get("amount"), math.inf, row["number"])
         return row["number"] != winner, places.get(row["number"], len(places)), after
 
@@ -111,10 +111,10 @@ def _has_content(column: str, rows: Sequence[Mapping[Any, Any]]) -> bool:
 
 
 def _front_columns(summary: ReportJson, trials: pd.DataFrame) -> list[str]:
-    """Return the names of the front's columns; an empty list without a front.
+    """Return the names of the front's columns; an empty list if the report has no front.
 
-    The columns are each metric except the first, each other number with a limit, and `_FRONT_COLUMNS`. Columns that
-    `trials` lacks are left out.
+    The columns are: each metric except the first, each value that has a limit and is no metric, and `_FRONT_COLUMNS`.
+    Columns that `trials` lacks are left out.
     """
     front = front_of(summary)
     if front is None:

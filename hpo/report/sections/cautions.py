@@ -51,14 +51,15 @@ def _partial_training(winner: Trial, full_amount: int | None, report: ReportJson
     if full_amount is not None and winner.amount is not None and winner.amount < full_amount:
         yield (
             f"the winner was trained to only {winner.amount} of {full_amount}; its score after a full training is not "
-            f"known. To train it further: `hpo extend {report['study']['name']} --best 3`"
+            f"known. `hpo extend {report['study']['name']} --best 3` fully trains the 3 best trials"
         )
 
 
 def _tested_beyond_limits(subject: Subject, report: ReportJson) -> Iterator[str]:
-    """Yield a caution for each limit that the tested model exceeds.
+    """Yield a caution for each limit of the goal that the tested model exceeds.
 
-    For example, the tested model may have a larger vocabulary than the models of the search.
+    The tested model can exceed a limit that the winner keeps. For example, a larger vocabulary gives the tested model
+    more parameters than the models of the search.
     """
     metrics = {} if is_missing(report["test"]) else report["test"]["metrics"]
     for limit in subject.goal.limits:
@@ -114,9 +115,12 @@ def _other_cautions(summary: ReportJson) -> Iterator[str]:
     for pair, count in ({} if is_missing(split) else split["duplicates"]).items():
         if count:
             examples = f"{format_count(count, 'example*')} {'is' if count == 1 else 'are'}"
-            yield f"{examples} in two splits ({pair}): scores on them are too good"
+            yield f"{examples} in two splits ({pair}): scores on these examples are too good"
     if not is_missing(split) and split["is_test_within_reach"]:
-        yield "every training reads the data itself and may have read test examples: this report cannot rule that out"
+        yield (
+            "the objective reads the data in every training: this report cannot rule out that a training read test "
+            "examples"
+        )
     objective = ObjectivePath.of(summary["study"]["objective"])
     if objective.is_pickled:
         yield (
@@ -157,7 +161,7 @@ def _no_better_than_one_label(report: ReportJson) -> Iterator[str]:
         write = score_format([share, score])
         yield (
             f"the winner's accuracy ({write(score)}) is not above the share of the most frequent label {label!r} "
-            f"({write(share)}): a model that always predicts this label is as good"
+            f"({write(share)}): a model that always predicts this label is at least as accurate"
         )
 
 

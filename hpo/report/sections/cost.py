@@ -40,10 +40,14 @@ class Prediction(TypedDict):
     """How well a trial's cost on the study's clock predicts the trial's seconds of training."""
 
     correlation: Annotated[
-        float | None, Field(description="of log(cost) and log(seconds); null if all costs or all seconds are equal")
+        float | None,
+        Field(description="correlation of log(cost) and log(seconds); null if all costs or all seconds are equal"),
     ]
     sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
-    factor: Annotated[float, Field(description="exp(sigma): about two thirds of the trials are within this factor")]
+    factor: Annotated[
+        float,
+        Field(description="exp(sigma): cost predicts the seconds of about two thirds of the trials within this factor"),
+    ]
 
 
 class Cost(TypedDict):
@@ -53,7 +57,8 @@ class Cost(TypedDict):
     seconds_per_trial_mean: float | None
     seconds_per_trial_median: float | None
     wall_seconds: Annotated[
-        float | None, Field(description="from the start of the first task to the end of the last, without pauses")
+        float | None,
+        Field(description="seconds from the start of the first task to the end of the last, excluding pauses"),
     ]
     workers_seen: Annotated[Count, Field(description="largest number of workers at the same time")]
     device: str
@@ -61,7 +66,8 @@ class Cost(TypedDict):
     idle_share: Share | None
     overhead_share: Share | None
     lanes: Annotated[
-        int | None, Field(description="study.lanes; null if study.order=clock, but the search never waits for it")
+        int | None,
+        Field(description="study.lanes; null if study.order=clock and the search never waits for the clock"),
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
     prediction: Annotated[Prediction | None, Field(description="null = fewer than three trials have cost and seconds")]
@@ -72,10 +78,10 @@ _TINY = 1e-9  # a smaller standard deviation is a rounding error
 
 
 def describe_cost(subject: Subject) -> Cost:
-    """Return the training seconds, the wall time without pauses, and two shares of unused time.
+    """Return the training seconds, the wall time excluding pauses, and two shares of unused time.
 
-    `idle_share` is the idle share of the workers' total time. `overhead_share` is the share of the wall time in which
-    no task trained.
+    `idle_share` is the share of the workers' total time in which a worker trained no task. `overhead_share` is the
+    share of the wall time in which no worker trained a task.
     """
     gpus, seconds = subject.gpus, [trial.seconds for trial in subject.trials]
     every = [*subject.all_trainings, *subject.other_trainings]
@@ -130,7 +136,7 @@ def read_cost(report: ReportJson) -> Iterator[Block]:
         return
     yield Paragraph(
         f"{format_duration(cost['training_seconds'])} of training on {format_count(cost['workers_seen'], 'worker*')}, "
-        f"{format_duration(cost['wall_seconds'])} from the first task to the last, without pauses; "
+        f"{format_duration(cost['wall_seconds'])} from the first task to the last, excluding pauses; "
         f"{runtime_text(cost, 'a trial')}. Idle share of the workers: {cost['idle_share']:.0%}."
     )
 
@@ -149,7 +155,7 @@ def runtime_text(cost: Cost, each: str) -> str:
 def describe_environment(environment: Mapping[str, Any]) -> EnvironmentPart:
     """Return the machine and the code at the study's start.
 
-    The text of a field `gpus`, `cuda` or `driver` begins with `none` if the machine lacks it.
+    If the machine has no GPU, CUDA or driver, the text of the field `gpus`, `cuda` or `driver` begins with `none`.
     If the study was started outside of a git repository, `commit` and `is_dirty` are missing values with a reason.
     """
     given = {key: environment[key] for key in EnvironmentPart.__annotations__}
@@ -176,7 +182,7 @@ def read_environment(report: ReportJson) -> Iterator[Block]:
 
 
 def versions_text(environment: EnvironmentPart) -> str:
-    """Return the packages with their versions."""
+    """Return the names and the versions of the packages as text."""
     return ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
 
 
@@ -195,7 +201,7 @@ class StretchRun:
 
     @property
     def started(self) -> float:
-        """The start of the first task, in seconds since the epoch; on the simulated clock for simulated workers."""
+        """The start of the first task, in seconds since the epoch; for simulated workers, in seconds of their clock."""
         return self.outcomes[0].started
 
     @property

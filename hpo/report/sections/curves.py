@@ -27,8 +27,8 @@ from hpo.trials.trial import Direction, Trial, loss_sign
 class BestSoFar(TypedDict):
     """Field 17 of the report: two lists of the improvements of the best score.
 
-    `trials` lists each trial that was better than all trials proposed before. `seconds` lists each trial that was
-    better than all trials that had ended before.
+    `trials` has the trials that are better than all trials proposed earlier. `seconds` has the trials that are better
+    than all trials that ended earlier, each with the seconds from the start of the search to the trial's end.
     """
 
     trials: list[dict[str, float]]
@@ -36,7 +36,7 @@ class BestSoFar(TypedDict):
 
 
 class Expected(TypedDict):
-    """An estimate of the expected best score: mean and standard deviation over searches of n trials."""
+    """The estimated mean and standard deviation of the best score of n trials, for each n in `budgets`."""
 
     estimator: str
     budgets: list[int]
@@ -62,8 +62,8 @@ def best_so_far(run: StudyRun) -> BestSoFar:
     """Return two lists of the improvements of the best score: in the order of proposals, and in the order of end times.
 
     With several metrics, the score is the leading metric. A trial counts only if it is within the limits, is at the
-    largest scale, and has the winner's amount of training. Trials that reached this amount only after the search
-    come last.
+    largest scale, and has the winner's amount of training. Trials that reached this amount only in trainings after the
+    search come last in the order of proposals.
     """
     trials, winner = run.trials, run.winner
     later = {trial.number for trial in run.further}
@@ -93,7 +93,7 @@ def improvements(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
-    """Return the winner's learning curve of each task, or the reason why there is none; curves.csv has all curves."""
+    """Return the learning curve of each task of the winner; if there is no winner or no curve, return the reason."""
     winner = run.winner
     if winner is None:
         return no_winner(run)
@@ -155,10 +155,11 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
 
 
 def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
-    """Return the weights w_i = C(i-1, n-1) / C(B, n) for i = 1 to B, where B is `size`.
+    """Return the weight of each of B sorted scores in the expected best of n scores, drawn without replacement.
 
-    Compute the last weight first: w_B = n / B. Then w_i = w_(i+1) * (i - n + 1) / i.
+    B is `size`. The weight of the i-th score is w_i = C(i-1, n-1) / C(B, n).
     """
+    # Binomials of large B overflow, so start from w_B = n / B, and then use w_i = w_(i+1) * (i - n + 1) / i.
     weights = np.zeros(size)
     places = np.arange(n, size)
     ratios = (places - n + 1) / places
@@ -187,7 +188,8 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
     has_stopped = not is_missing(counts) and counts["stopped"] > 0
     yield Paragraph(
         "The expected best score of a random search with n trials, ± the standard deviation over searches. "
-        f"{DRAWN}{' The trials that were stopped early are mostly weak, so these values are too good.' * has_stopped}"
+        f"{DRAWN}"
+        f"{' Trials that were stopped early are mostly weak and do not count: the values are too good.' * has_stopped}"
     )
     both = expected["unbiased"], expected["biased"]
     # For n = 1 both estimates are the mean of the scores, but their last bits may differ, so round them.

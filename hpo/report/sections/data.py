@@ -32,10 +32,14 @@ class SplitPart(TypedDict):
     ]
     duplicates: Annotated[
         dict[str, int],
-        Field(description="by pair, such as `test in train`: number of test examples whose content is also in train"),
+        Field(
+            description="by pair of splits, such as `test in train`: number of the first split's examples whose "
+            "content is also in the second split"
+        ),
     ]
     is_test_within_reach: Annotated[
-        bool, Field(description="whether trainings read the data themselves, so that they could read test examples")
+        bool,
+        Field(description="true = the objective reads the data in every training, and could read test examples"),
     ]
 
 
@@ -83,9 +87,9 @@ def describe_data(study: PreparedStudy) -> DataPart:
     files: list[dict[str, Any]] | str | Missing = [dict(file) for file in described.files or ()]
     pickled = study.objective.pickled
     if not files and pickled is not None and pickled.rows is not None and pickled.rows.has_rows:
-        files = f"none: the rows were given from Python, and are stored in {GIVEN_DATA} of the study's folder"
+        files = f"no files: the rows were given from Python, and are stored in {GIVEN_DATA} of the study's folder"
     elif not files:
-        files = absent if described.split is None else "none: the data is part of a library, or is generated"
+        files = absent if described.split is None else "no files: the data is part of a library, or is generated"
     is_within_reach = "test" in described.parts and study.objective.prepare_data is None
     of_split = {"seed": study.config.split.seed, "is_test_within_reach": is_within_reach}
     return {
@@ -107,7 +111,7 @@ def describe_method(study: PreparedStudy) -> MethodPart:
     If the objective gives no description for a field, the field is a `Missing` with the reason.
     """
     described = study.described.method
-    reason = f"{study.objective.owner} does not describe it in describe_method"
+    reason = f"{study.objective.owner} does not describe this value in describe_method"
     values = {key: described[key] for key in MethodPart.__annotations__ if described.get(key)}
     return cast("MethodPart", {**no_method(reason), **values})
 

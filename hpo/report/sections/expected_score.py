@@ -12,7 +12,7 @@ from hpo.study.results.run import StudyRun
 
 
 class Interval(TypedDict):
-    """A number with its 95 % interval."""
+    """A value with the ends `low` and `high` of its 95 % confidence interval."""
 
     value: float
     low: float
@@ -24,11 +24,15 @@ class ExpectedPart(Interval):
 
     best_of: Annotated[Positive, Field(description="number of trials or finalists from which the winner was chosen")]
     of_all: Annotated[
-        bool, Field(description="true = few trials have the winner's amount, so the noise is estimated from all")
+        bool,
+        Field(description="true = all complete trials serve to estimate the noise: few have the winner's amount"),
     ]
     scores: Annotated[
         NotRequired[dict[str, Interval]],
-        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
+        Field(
+            description="by name: the expected value of each metric, value with a limit and value of study.measured; "
+            "absent if the study has only one of these values"
+        ),
     ]
 
 
@@ -49,8 +53,8 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
         )
     if expected is None and run.config.study.extends is not None:
         return missing(
-            "these trials were chosen by scores on the same seeds in the study that this one extends: set "
-            "study.finalists to train the best again on fresh seeds"
+            "the extended study chose these trials by their scores on the same seeds: set study.finalists to train the "
+            "best trials again on fresh seeds"
         )
     if expected is None:
         text = "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2"

@@ -32,7 +32,7 @@ FIELDS = {
         "study.id study.title study.started study.ended environment.commit environment.is_dirty "
         "environment.python environment.packages environment.cuda environment.driver method.determinism"
     ),
-    "Budget fixed in advance; exploratory or confirmatory": "study.budget study.intent",
+    "Budget fixed in advance; whether the study is exploratory or confirmatory": "study.budget study.intent",
     "Name, version, source, licence, SHA-256 per file": "data.name data.version data.source data.licence data.files",
     "Preprocessing, exclusions, vocabulary": "method.preprocessing data.exclusions data.notes method.vocabulary",
     "Split: kind, seed, fingerprints, sizes, labels, duplicates": "data.split",
@@ -49,14 +49,14 @@ FIELDS = {
     "The winner's configuration and run": "winner.config winner.run",
     "Validation score with its spread": "winner.score winner.values winner.expected",
     "Test score, and number of test evaluations": "test",
-    "Best so far; expected validation performance": "best_so_far expected_performance",
+    "Best score so far; expected best score of a random search": "best_so_far expected_performance",
     "The table of all trials": "files",
     "Learning curves": "curves",
     "Importance of hyperparameters": "importance",
-    "Whether the best value is at an end of its range": "at_the_end",
+    "Hyperparameters whose best value is at an end of their range": "at_the_end",
     "Overtuning": "overtuning.default_on_test overtuning.gap finalists",
     "Repeated searches: which strategy is better": "comparison",
-    "Hardware, time, idle and overhead share": "cost environment.processor environment.gpus",
+    "Hardware, time, idle share and overhead share of the time": "cost environment.processor environment.gpus",
     "Failures, limits, and the command that repeats the search": "cautions study.rerun",
 }
 """For each field's title, the dotted keys of its values in report.json. A field's number is its position, from 1."""
@@ -68,7 +68,9 @@ OF_FRONT = {
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
 OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
-"""More keys by field number: with scales, with a front (`OF_FRONT`), with several metrics (`OF_SEVERAL`)."""
+"""More keys by field number. `OF_FRONT`: keys if the report has a front. `OF_SEVERAL`: keys if the study has several
+metrics. `OF_SCALES`: keys if the study has scales.
+"""
 
 
 def describe_fields(report: ReportJson) -> list[FieldStatus]:

@@ -1,4 +1,4 @@
-"""The Pareto front of several metrics, the limits, and the choice of the winner."""
+"""The limits, the Pareto front of a study with several metrics, and the choice of the winner from this front."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,12 +39,12 @@ class FrontSection(TypedDict):
     """The key `front` of report.json."""
 
     front: Annotated[
-        NotRequired[FrontPart | Missing], Field(description="absent with one metric that never had a limit")
+        NotRequired[FrontPart | Missing], Field(description="absent if the study has one metric and never had a limit")
     ]
 
 
 def describe_front(study: PreparedStudy, run: StudyRun, subject: Subject, definitions: Mapping[str, str]) -> FrontPart:
-    """Return the front, the choice of the winner, limits and hypervolume.
+    """Return the front, its hypervolume, the limits, and the choice of the winner.
 
     `definitions` has the definitions of metrics by name.
     """
@@ -117,10 +117,9 @@ _MOST_MEMBERS = 20
 
 
 def read_front(report: ReportJson) -> Iterator[Block]:
-    """Yield the limits, the front, the changes of settings, and the hypervolume.
+    """Yield the limits, the front, the changes of `study.limits` and `study.choose`, and the front's hypervolume.
 
-    The settings are the limits and `study.choose`, the rule for choosing the winner. Yield nothing if the report has no
-    front.
+    Yield nothing if the report has no section on the front.
     """
     if "front" not in report:
         return
@@ -171,14 +170,14 @@ def _members(report: ReportJson, front: FrontPart) -> Iterator[Block]:
     winner = report["winner"]
     star = "★ is the winner."
     if not any(member["is_chosen"] for member in visible) and not is_missing(winner):
-        star = f"The winner, trial {winner['number']}, is none of them: scores on fresh seeds chose it."
+        star = f"The winner, trial {winner['number']}, is not on the front: scores on fresh seeds decided the choice."
     yield Paragraph(f"{more}{star}" + " In brackets: 95 % intervals over folds and seeds." * has_intervals)
 
 
 def _near_text(front: FrontPart) -> Iterator[str]:
     """Yield a sentence about trials that may belong to the front, although others dominate them."""
     if front["near"]:
-        yield f"{trials_text(front['near'])} may also belong to the front, by the 95 % intervals"
+        yield f"{trials_text(front['near'])} may also belong to the front, according to the 95 % intervals"
 
 
 def _choice_changes(front: FrontPart) -> Iterator[str]:
@@ -208,9 +207,9 @@ def _volume_text(report: ReportJson, front: FrontPart) -> Iterator[str]:
         f"{name} from {formats[name](best)} to {formats[name](worst)}" for name, (best, worst) in scale.items()
     )
     text = (
-        f"hypervolume of the front: {last['hypervolume']:.4f} since trial {last['trial']:g} "
-        f"(maximum {whole:.4g}); each metric is scaled from its best value{within} (0) to its worst (1): {ends}; "
-        f"the reference point is {volume['reference']:g}"
+        f"hypervolume of the front: {last['hypervolume']:.4f} of at most {whole:.4g}, unchanged since trial "
+        f"{last['trial']:g}; the hypervolume scales each metric so that the best value{within} is 0 and the worst "
+        f"value{within} is 1 ({ends}); the reference point is {volume['reference']:g} in each metric"
     )
     expected = volume["expected"]
     if not is_missing(expected):

@@ -23,7 +23,7 @@ class Aim(TypedDict):
 
 
 class LimitPart(TypedDict):
-    """A limit that the winner must keep."""
+    """A limit that the winner must not exceed."""
 
     metric: str
     bound: float
@@ -36,15 +36,20 @@ class Member(TypedDict):
 
     number: Count
     point: Point
-    amount: Annotated[NotRequired[int], Field(description="its amount of training; absent if all trainings are full")]
+    amount: Annotated[
+        NotRequired[int], Field(description="the trial's amount of training; absent if all trials are fully trained")
+    ]
     scores: Annotated[dict[str, Spread], Field(description="by name: metrics, numbers with a limit, study.measured")]
     is_chosen: bool
     command: Annotated[
         NotRequired[str],
-        Field(description="the command that trains it again; absent if trainings run outside of the toolkit"),
+        Field(description="the command that trains the trial again; absent if trainings run outside of the toolkit"),
     ]
     overlaps: Annotated[
-        list[int], Field(description="front trials whose 95 % intervals overlap this trial's in every metric")
+        list[int],
+        Field(
+            description="numbers of the front trials whose 95 % interval overlaps this trial's interval in every metric"
+        ),
     ]
 
 
@@ -55,7 +60,7 @@ class ChangedChoice(TypedDict):
     time: str
     before: Any
     after: Any
-    trials: Annotated[Count, Field(description="number of trials that had ended")]
+    trials: Annotated[Count, Field(description="number of trials that had ended at the time of the change")]
     is_test_open: bool
 
 
@@ -64,17 +69,17 @@ class Choice(TypedDict):
 
     rule: Annotated[Any, Field(description="study.choose")]
     text: str
-    changes: Annotated[list[ChangedChoice], Field(description="changes of the rule after the start of the search")]
+    changes: Annotated[list[ChangedChoice], Field(description="changes of `rule` after the start of the search")]
 
 
 class ExpectedVolume(TypedDict):
-    """Mean and standard deviation of the hypervolume over random searches of n trials."""
+    """Mean and standard deviation of the hypervolume over random searches of n trials, for each n in `budgets`."""
 
     orders: Annotated[
         int,
         Field(
-            description="number of random orders (seed 0); the mean is exact if at most this many subsets of n trials "
-            "exist"
+            description="number of random orders of the trials (seed 0); mean and standard deviation are exact for "
+            "each n with at most this many subsets of n trials"
         ),
     ]
     budgets: list[int]
@@ -83,17 +88,24 @@ class ExpectedVolume(TypedDict):
 
 
 class Volume(TypedDict):
-    """The growth of the front's hypervolume; higher is better."""
+    """The growth of the front's hypervolume over the trials of the search; a larger hypervolume is better."""
 
-    reference: Annotated[float, Field(description="coordinate in each metric, scaled to 0 = best and 1 = worst")]
+    reference: Annotated[
+        float, Field(description="the reference point's coordinate in each metric, after `scale` is applied")
+    ]
     scale: Annotated[
-        dict[str, list[float]], Field(description="the best and the worst value within the limits, by metric")
+        dict[str, list[float]],
+        Field(
+            description="by metric: the best value (scaled to 0) and the worst value (scaled to 1) of the complete "
+            "trials within all limits"
+        ),
     ]
     trials: Annotated[
         list[dict[str, float]], Field(description="trials that raised the hypervolume, and the hypervolume after each")
     ]
     expected: Annotated[
-        ExpectedVolume | Missing, Field(description="hypervolume of a random search among the same trials")
+        ExpectedVolume | Missing,
+        Field(description="hypervolume of a random search, estimated from the trials of this search"),
     ]
 
 
@@ -103,14 +115,17 @@ class FrontPart(TypedDict):
     The report has this part only if the study has several metrics, has a limit, or had a change of its limits.
     """
 
-    metrics: Annotated[dict[str, Aim], Field(description="the first is the leading one")]
+    metrics: Annotated[dict[str, Aim], Field(description="by name; the leading metric comes first")]
     limits: list[LimitPart]
     limit_changes: Annotated[
         list[ChangedChoice], Field(description="changes of the limits after the start of the search")
     ]
-    members: Annotated[list[Member], Field(description="the best of the leading metric first")]
+    members: Annotated[list[Member], Field(description="the trials on the front, the best in the leading metric first")]
     near: Annotated[
-        list[int], Field(description="trials outside of the front that may belong to it, by the 95 % intervals")
+        list[int],
+        Field(
+            description="dominated trials that may belong to the front, according to the 95 % intervals of the metrics"
+        ),
     ]
     choice: Annotated[NotRequired[Choice], Field(description="absent with one metric")]
     complete: Count
@@ -149,7 +164,7 @@ def names_of(front: FrontPart) -> list[str]:
 
 
 def value_format(report: ReportJson, name: str) -> Callable[[float], str]:
-    """Return the function that formats the values of a name in `Goal.names`, such as a metric.
+    """Return the function that formats the values of a metric, or of another value that is named in `Goal.names`.
 
     The function writes enough digits to distinguish the best trials.
     """

@@ -1,6 +1,6 @@
-"""Results across scales: the power law of loss over cost, and a table for a grid of one hyperparameter.
+"""Results across scales: the power law of loss over cost, and the table of a grid search of one hyperparameter.
 
-The table has the scores by scale, and by value of the hyperparameter.
+The table has one score for each pair of a scale and a value of the hyperparameter.
 """
 
 import math
@@ -23,7 +23,7 @@ from hpo.trials.trial import Trial
 class BestOfScale(TypedDict):
     """The best complete trial of a scale."""
 
-    number: Annotated[int, Field(description="below 0 = an imported trial of another study")]
+    number: Annotated[int, Field(description="the trial's number; below 0 for a trial imported from another study")]
     score: float
 
 
@@ -35,8 +35,8 @@ class LawPart(TypedDict):
 
     factor: float
     exponent: float
-    predicted: Annotated[float, Field(description="the best loss at the target")]
-    interval: Annotated[list[float], Field(description="95 % interval of that loss")]
+    predicted: Annotated[float, Field(description="predicted best loss at the target")]
+    interval: Annotated[list[float], Field(description="95 % interval of `predicted`")]
 
 
 def describe_law(scale_results: ScaleResults) -> LawPart | Missing:
@@ -60,13 +60,14 @@ def law_text(law: LawPart | Missing, best: BestOfScale | None, num_below: int, t
     if best is not None:
         score = best["score"]
         where = "inside" if low <= score <= high else "outside of"
-        result = f"the target reached {text(score)}, {where} the interval"
+        result = f"the best trial at the target has a loss of {text(score)}, {where} this interval"
     return (
         f"**Loss over cost**: the scales below the target predict a best loss of {text(law['predicted'])} at the "
         f"target ({low:.4g} to {high:.4g}, 95 %); {result}. "
-        f"The power law is loss = {law['factor']:.4g} cost^-{law['exponent']:.3g}, with cost relative to the first "
-        f"scale, fitted to the best losses of these scales. {num_below} scales are too few to also fit an irreducible "
-        f"loss. A scale with fewer trials is less likely to have found its true best."
+        f"The prediction is a power law, fitted to the best losses of the scales below the target: loss = "
+        f"{law['factor']:.4g} cost^-{law['exponent']:.3g}. Cost is relative to the first scale. {num_below} scales are "
+        f"too few to also fit an irreducible loss. A scale with fewer trials is less likely to have found its lowest "
+        f"possible loss."
     )
 
 
@@ -75,28 +76,42 @@ _SIGNIFICANT_ERRORS = 2.0
 
 
 class ScaleTable(TypedDict):
-    """The score of every value at every scale, for a grid of one hyperparameter whose values have an order."""
+    """The score of every value at every scale, in a grid search of one hyperparameter whose values have an order."""
 
     key: str
     values: list[Any]
     scores: Annotated[
         list[list[float | None]],
-        Field(description="by scale, the smallest first, and by value: mean over folds and repeats; null = no score"),
+        Field(
+            description="one list for each scale, the smallest first, with one score for each entry of `values`: "
+            "the mean over folds and repeats; null = no score"
+        ),
     ]
-    best: Annotated[list[Any], Field(description="the best value of each scale; null = no score")]
+    best: Annotated[
+        list[Any],
+        Field(description="the entry of `values` with the best score at each scale; null = the scale has no score"),
+    ]
     moves: Annotated[
-        float | None, Field(description="distance between the scales' best values; null = no value has a score")
+        float | None,
+        Field(
+            description="distance between the smallest and the largest entry of `best`, in the unit `moves_is`; "
+            "null = no value has a score"
+        ),
     ]
     moves_is: Annotated[
         Literal["factor", "places"],
-        Field(description="factor: largest best value / smallest; places: distance in the list of values"),
+        Field(
+            description="factor: largest entry of `best` / smallest entry of `best`; places: difference of the indices "
+            "of these two entries in `values`"
+        ),
     ]
     cost: Annotated[
         float | None,
         Field(
             ge=0,
-            description="the most by which the smallest scale's best value scores worse than a scale's own best; "
-            "null = fewer than two scales have scores, or one of these has no score for that value",
+            description="the largest increase of the loss at any scale if the smallest scale's entry of `best` "
+            "replaces the scale's own entry; null = fewer than two scales have scores, the smallest scale has no "
+            "score, or its entry has no score at another scale that has scores",
         ),
     ]
     cost_error: Annotated[
@@ -161,7 +176,7 @@ def _error(trial: Trial, other: Trial, metric: str) -> float | None:
 
 def read_table(table: ScaleTable, changes: Sequence[Mapping[str, Any]], metric: str) -> Iterator[Block]:
     """Yield a sentence on the hyperparameter's best value (see `table_text`), then the table of scores."""
-    yield Paragraph(f"**By scale and value of `{table['key']}`**: {table_text(table, metric)}.")
+    yield Paragraph(f"**Scores by scale and value of `{table['key']}`**: {table_text(table, metric)}.")
     yield table_rows(table, changes, "**{}**")
 
 
@@ -184,8 +199,8 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    The sentence adds the most that another scale loses if it takes the smallest scale's best value instead of its own.
-    If scores are missing, the sentence says so instead. If no value has a score, it says only that.
+    The sentence also says `table["cost"]`. If a scale has no score, or if the smallest scale's best value has no score
+    at another scale, the sentence says this instead. If no value has a score at any scale, the sentence says only that.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
@@ -193,9 +208,9 @@ def table_text(table: ScaleTable, metric: str) -> str:
     if moves == (1 if table["moves_is"] == "factor" else 0):
         text = f"the best {key} is the same at every scale"
     elif table["moves_is"] == "factor":
-        text = f"the best {key} moves by a factor of {moves:.3g}"
+        text = f"between the scales, the best {key} moves by a factor of up to {moves:.3g}"
     else:
-        text = f"the best {key} moves by {moves:g} places in its list of values"
+        text = f"between the scales, the best {key} moves by up to {moves:g} places in its list of values"
     if None in table["best"]:
         text = f"{text}; scales without a score are left out"
     elif cost is None and (missing := _num_without_smallest(table)):
@@ -203,7 +218,7 @@ def table_text(table: ScaleTable, metric: str) -> str:
     elif cost:
         text += (
             f"; with the smallest scale's best {key}, other scales are at most {cost:.3g} worse in {metric} than with "
-            f"their own"
+            f"their own best {key}"
         )
         text += _noise_text(cost, table["cost_error"])
     return text
@@ -211,12 +226,12 @@ def table_text(table: ScaleTable, metric: str) -> str:
 
 def _noise_text(cost: float, error: float | None) -> str:
     if error is None:
-        return "; with one training each, this may be chance: set study.repeats=3 to find out"
-    chance = "; this may be chance" if cost < _SIGNIFICANT_ERRORS * error else ""
+        return "; with one training per trial, this difference may be chance: set study.repeats=3 to find out"
+    chance = "; the difference may be chance" if cost < _SIGNIFICANT_ERRORS * error else ""
     return f" (standard error {error:.2g}{chance})"
 
 
 def _num_without_smallest(table: ScaleTable) -> int:
-    """Return the number of scales at which the smallest scale's best value has no score."""
+    """Return the number of scales that have no score for the value that is best at the smallest scale."""
     place = table["values"].index(table["best"][0])
     return sum(scores[place] is None for scores in table["scores"])

@@ -169,4 +169,4 @@ def test_finalists_have_every_metric_on_fresh_seeds_and_a_winner_off_the_front_i
     for member in report["front"]["members"]:
         member["is_chosen"] = False
     said = [block.text for block in read_front(report) if isinstance(block, Paragraph)]
-    assert f"The winner, trial {report['winner']['number']}, is none of them" in said[-1]
+    assert f"The winner, trial {report['winner']['number']}, is not on the front" in said[-1]

@@ -33,7 +33,7 @@ def test_the_idle_share_counts_workers_that_were_given_and_never_seen():
     drawn = subject(scored(6), workers=4)
     idle, caption = describe_cost(drawn)["idle_share"], draw_timeline(drawn).caption
     assert idle > 0.7
-    assert f"(4 requested, at most 1 at once) from the first task to the last, without pauses: {idle:.1%}" in caption
+    assert f"(4 requested, at most 1 at once) from the first task to the last, excluding pauses: {idle:.1%}" in caption
     # Trainings of no time leave no worker idle.
     cost = describe_cost(subject([trial(0, [0.5], seconds=0.0)]))
     assert (cost["wall_seconds"], cost["idle_share"], cost["overhead_share"]) == (0.0, 0.0, 0.0)
@@ -71,7 +71,7 @@ def test_a_search_that_was_resumed_has_its_workers_and_no_pauses():
     assert (cost["workers_seen"], cost["wall_seconds"]) == (1, pytest.approx(15.0))
     assert cost["idle_share"] == cost["overhead_share"] == pytest.approx(0.2)
     content = draw_timeline(replace(subject(trials), stretches=stretches))
-    assert "1 at once) from the first task to the last, without pauses: 20.0%" in content.caption
+    assert "1 at once) from the first task to the last, excluding pauses: 20.0%" in content.caption
     assert "Left out (dotted): 2 pauses without a running task (2.0 s)." in content.caption
     ran = stretch_runs([o for t in trials for o in t.outcomes.values()], [stretches[1], Stretch(stretches[2].start, 3)])
     assert [(each.workers, each.seen, len(each.outcomes)) for each in ran] == [(None, 1, 2), (1, 1, 2), (3, 1, 2)]
