@@ -322,8 +322,11 @@ class _Stream:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ask the command and all processes that it has started to end; kill the command if it has not ended in time."""
+    children: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(process.pid).children(recursive=True):
+        children = psutil.Process(process.pid).children(recursive=True)
+    for child in children:
+        with suppress(psutil.NoSuchProcess):
             child.terminate()
     process.terminate()
     try:

@@ -44,7 +44,7 @@ class CommandLine:
         """The names in the command line: keys of the configuration, and `task.KEY`.
 
         Raises:
-            ConfigError: the line cannot be parsed, or has an unknown `task.KEY`.
+            ConfigError: the line cannot be parsed, or has an unknown `task.KEY` or a format such as `{lr:.2e}`.
         """
         line = self.config["command"]["line"]
         if not isinstance(line, str) or not line.strip():
@@ -52,8 +52,15 @@ class CommandLine:
         try:
             words = [word for word in self.words if word != _ARGS]
             names = [(_flag(word) or (name,))[0] for word in words for name in placeholders(word)]
+            fields = [field for word in words for field in string.Formatter().parse(word)]
         except ValueError as error:
             raise ConfigError(f"command.line: cannot be read ({error}), given {line!r}") from error
+        for _, name, form, conversion in fields:
+            if conversion or (form and name not in ("flag", _AMOUNT)):
+                given = f"{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+                raise ConfigError(
+                    f"command.line: must have placeholders without a format, given {{{given}}}; write {{{name}}}"
+                )
         for key in (name.removeprefix("task.") for name in names if name.startswith("task.")):
             if key not in _TASK_KEYS:
                 allowed = ", ".join(_TASK_KEYS)
@@ -227,13 +234,18 @@ class CommandLine:
     def _arguments(self) -> Iterator[str]:
         """Yield `--key=value` for each value that the configuration file and the rest of the command line do not use.
 
-        The key is shortened to the part after its last dot, unless another of these keys ends with the same part. A
-        value None is left out.
+        The key is shortened to the part after its last dot, unless another of these keys ends with the same part, or
+        the line already has a placeholder for the shortened option. A value None is left out.
         """
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))
+        options = {flag[1] for flag in map(_flag, self.words) if flag}
+        for word, following in pairwise([*self.words, ""]):
+            option, equals, value = word.partition("=")
+            options |= {option} if placeholders(value if equals else following) else set()
         for key, value in values.items():
-            yield f"--{_last(key) if number[_last(key)] == 1 else key}={_text(value)}"
+            is_free = number[_last(key)] == 1 and f"--{_last(key)}" not in options
+            yield f"--{_last(key) if is_free else key}={_text(value)}"
 
     def _reads(self, key: str) -> bool:
         """Return whether the command line or the command's configuration file uses a key."""

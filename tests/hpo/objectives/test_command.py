@@ -102,6 +102,7 @@ def test_each_value_is_one_word_as_it_is():
     ("--rate {lr} {args} {flag:amp}",  # {args} has what has no other place; keys with one last part are whole
      ["space.encoder.layers=[1]", "space.decoder.layers=[2]", "space.amp=[true]", "space.lr=[0.5]", "+wd=1"],
      ["--rate 0.5 --wd=1 --encoder.layers=1 --decoder.layers=2 --amp"]),
+    ("--lr {training.lr} {args}", ["space.training.lr=[1]", "+model.lr=2"], ["--lr 1 --model.lr=2"]),
     ("{args} {optimizer}", [OPTIMIZERS], [ADAM, "sgd"]),
     ("{args}", [OPTIMIZERS, "+nested.rate=1"], [f"--rate=1 --optimizer={ADAM}", "--rate=1 --optimizer=sgd"]),
     ("{lr}", ["+base=1", "+lr=${base}", "space.base=[1,2]"], ["1", "2"]),
@@ -146,8 +147,8 @@ def test_a_mapping_of_the_file_is_replaced_as_a_whole_and_a_key_of_the_study_is_
 
 def test_a_file_in_json_and_its_folder():
     Path("base.json").write_text(json.dumps({"lr": 0.5, "task": {"name": "x"}}))
-    words = ("command.config=base.json", "space.lr=[0.25]")
-    (given,) = words_of("{config} --config-dir {config.dir} {args}", *words, "+more=1")
+    words = ("{config} --config-dir {config.dir} {args}", "command.config=base.json", "space.lr=[0.25]", "+more=1")
+    (given,) = words_of(*words)
     assert given[1:] == ["--config-dir", str(Path(given[0]).parent), "--more=1"]
     assert json.loads(seen()[0]["text"]) == {"lr": 0.25, "task": {"name": "x"}}
 
@@ -160,6 +161,7 @@ def test_a_file_in_json_and_its_folder():
     ("--amp={flag:amp}", [AMP], "{flag:amp} must be a separate word, given '--amp={flag:amp}'"),
     ("--all={args}", [LR, "+lr=1"], "{args} must be a separate word"),
     ("{lr} {task.sead}", [LR], "must not have {task.sead}; did you mean 'seed'"),
+    ("{lr:.2e}", [LR], "must have placeholders without a format, given {lr:.2e}; write {lr}"),
     ("{config}", [RATES, "command.config=3"], "config: must be the path of a file in YAML or JSON, given 3"),
     ("{lr}", [LR, "command.pattern={loss: 'loss [0-9.]+'}"], "command.pattern.loss: must have one group"),
     ("{lr}", [LR, "command.pattern={loss: 3}"], "command.pattern.loss: must be a regular expression, given 3"),
@@ -235,8 +237,7 @@ def test_a_program_script_or_module_that_is_missing_here_is_noted_before_the_sea
     Path("lib.py").touch()
     Path("bin/python").touch(mode=0o755)
     notes = describe_search({"command": {"line": line}})["notes"]
-    assert len(notes) == bool(says)
-    assert says in "".join(notes)
+    assert (len(notes), says in "".join(notes)) == (bool(says), True)
 
 
 TRAINS = """\
