@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from hpo.config.keys import flatten, is_number
 from hpo.config.study_config import explain
+from hpo.files import file_stamp
 from hpo.objectives.table_rows import Row, Table, TableConfig, read_table
 
 # An amount of training is a number of points on the stored learning curve, so no state is needed to continue.
@@ -132,7 +133,8 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     for place in range(start, end):
         taken = seconds * (place + 1 - start)
         yield {"epoch": place + 1, metric: curve[place], "seconds": taken, "more": place + 1 < end}
-    best = (max if task["direction"] == "maximize" else min)(curve[:end])
+    finite = filter(math.isfinite, curve[:end])
+    best = (max if task["direction"] == "maximize" else min)(finite, default=math.nan)
     return {metric: best, "seconds": seconds * (end - start), "units": max(1, end - start), "amount": end, **fixed}
 
 
@@ -168,14 +170,15 @@ def _table(config: Mapping[str, Any]) -> Table:
     path = Path(str(data["path"]))
     if not path.is_file():
         raise ValueError(f"data.path: there is no file {path}; give a table in CSV or Parquet")
-    return _read(json.dumps(data, sort_keys=True), path.stat().st_mtime_ns)
+    files = [path, *([Path(str(data["curves"]))] if data.get("curves") else [])]
+    return _read(json.dumps(data, sort_keys=True), *map(file_stamp, files))
 
 
 @functools.lru_cache(maxsize=4)
-def _read(data: str, _changed: int) -> Table:
+def _read(data: str, *_stamps: tuple[int, int] | None) -> Table:
     """Read the table that the settings `data` (in JSON) describe.
 
-    The cache of this function keeps the table until `_changed`, the modification time of the file, differs.
+    The cache of this function keeps the table until a stamp of its files differs.
     """
     try:
         return read_table(TableConfig.model_validate_json(data))

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -146,12 +147,6 @@ def read_table(config: TableConfig) -> Table:
         )
     rows = _rows(zip(numbers, records, strict=True), chosen, scores, cost, path)
     values = {name: _ordered({key[place]: None for key in rows}) for place, name in enumerate(chosen)}
-    missing = math.prod(len(v) for v in values.values()) - len(rows)
-    if missing and absent == "refuse":
-        raise ValueError(
-            f"data.absent: 'refuse' needs a complete table, but {missing} combinations are missing; "
-            f"set data.absent to 'fail', 'nearest' or 'exclude'"
-        )
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
     table = Table(values, rows, len(scores), absent, left_out, (_file(path),))
     if (config.curves is None) != (config.curve is None):
@@ -159,9 +154,15 @@ def read_table(config: TableConfig) -> Table:
             f"data.curves (a file) and data.curve (a field in that file) must be given together, given only "
             f"data.{'curve' if config.curves is None else 'curves'}; give both or neither"
         )
-    if config.curves is None or config.curve is None:
-        return table
-    return _join_curves(table, Path(config.curves), config.curve)
+    if config.curves is not None and config.curve is not None:
+        table = _join_curves(table, Path(config.curves), config.curve)
+    missing = math.prod(len(v) for v in values.values()) - len(table.rows)
+    if missing and absent == "refuse":
+        raise ValueError(
+            f"data.absent: 'refuse' needs a complete table, but {missing} combinations are missing; "
+            f"set data.absent to 'fail', 'nearest' or 'exclude'"
+        )
+    return table
 
 
 def _join_curves(table: Table, path: Path, field: str) -> Table:
@@ -178,16 +179,23 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
         )
     shared = [name for name in curves[0] if name in next(iter(table.rows.values())).others]
     try:
-        by_row = {tuple(line[name] for name in shared): tuple(float(v) for v in line[field]) for line in curves}
+        pairs = [(tuple(line[name] for name in shared), tuple(float(v) for v in line[field])) for line in curves]
+        by_row = dict(pairs)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"data.curves: a line is not valid ({type(error).__name__}: {error}); give every line "
             f"{', '.join(shared) or 'a column of the table'}, and a list of numbers as '{field}'"
         ) from error
+    place, count = Counter(place for place, _ in pairs).most_common(1)[0]
+    if shared and count > 1:
+        raise ValueError(
+            f"data.curves: must have one line for each row of the table, but {count} lines have "
+            f"{dict(zip(shared, place, strict=True))}; remove all but one, or add a column of the table to the lines"
+        )
     joined = {
-        key: replace(row, curve=by_row[place])
+        key: replace(row, curve=curve)
         for key, row in table.rows.items()
-        if (place := tuple(row.others[name] for name in shared)) in by_row
+        if (curve := by_row.get(tuple(row.others[name] for name in shared)))
     }
     if not joined or not shared:
         raise ValueError(f"data.curves: no line has the same {', '.join(shared) or 'values'} as a row of the table")
@@ -241,7 +249,7 @@ def _read_frame(path: Path) -> Any:
         if twice is not None:
             raise ValueError(f"two columns are called '{twice}'; the columns are {', '.join(header)}")
         # These options keep "NA" and "None" as texts, and make a row that is too long an error.
-        return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=[""], index_col=False)
+        return pd.read_csv(io.BytesIO(content), keep_default_na=False, na_values=["", "nan", "NaN"], index_col=False)
     except (ValueError, OSError, EOFError, ImportError, zlib.error, csv.Error, pd.errors.ParserWarning) as error:
         # Pandas raises subclasses of ValueError. A bad gzip file raises OSError, EOFError or zlib.error.
         kind, reason = "Parquet" if is_parquet else "CSV", " ".join(str(error).split())
@@ -292,6 +300,12 @@ def _rows(
             raise ValueError(f"data.cost: row {place} of {path} must have at least 0 seconds, given {numbers[-1]}")
         # A score that is not finite means that the configuration failed. Treat it as absent.
         if all(math.isfinite(v) for v in numbers):
+            for name in chosen:
+                if isinstance(record[name], float) and math.isnan(record[name]):
+                    raise ValueError(
+                        f"data.columns: row {place} of {path} must have a value in column '{name}', but the cell is "
+                        f"empty; fill it in, choose rows with data.where, or list other hyperparameters in data.columns"
+                    )
             cells = [float(v) for v in numbers]
             rows[key] = Row(tuple(cells[: len(scores)]), cells[-1] if cost else None, None, record)
     return rows

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import statistics
 
 import pandas as pd
@@ -17,13 +18,13 @@ from tests.studies import STRATEGIES, prepared, refuses, toy_config
 
 def write_table(folder):
     rows = [
-        f"{number},{task},{layers},{width},{kind},7,{layers + width / 100},{layers + width / 50},{width},{9 * width}"
+        f"{number},{task},{layers},{width},{kind},7,{score + width / 100},{score + width / 50},{width},{9 * width},"
         for task in ("de", "fr")
         for number, (layers, width, kind) in enumerate(itertools.product((1, 2, 4), (32, 8, 16), ("relu", "gelu")))
-        if (layers, width) != (4, 8)
+        for score in [math.nan if (layers, width) == (4, 8) else layers]
     ]
     path = folder / "table.csv"
-    path.write_text("\n".join(["id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size", *rows]) + "\n")
+    path.write_text("\n".join(["id,task,layers,width,kind,constant,bleu_0,bleu_1,seconds,size,note", *rows]) + "\n")
     return path
 
 
@@ -42,11 +43,8 @@ def run(folder, tree, workers=1):
 
 def test_hyperparameters_are_the_columns_before_the_results_but_counters_and_constants(tmp_path):
     space = prepared(tmp_path, config(write_table(tmp_path), columns=None)).config.space
-    assert space == {
-        "layers": {"values": [1, 2, 4]},
-        "width": {"values": [8, 16, 32]},
-        "kind": {"choices": ["relu", "gelu"]},
-    }
+    kind = {"choices": ["relu", "gelu"]}
+    assert space == {"layers": {"values": [1, 2, 4]}, "width": {"values": [8, 16, 32]}, "kind": kind}
 
 
 def test_every_score_is_the_tables_and_absent_cells_fail(tmp_path):
@@ -63,8 +61,7 @@ def test_every_score_is_the_tables_and_absent_cells_fail(tmp_path):
 def test_excluded_cells_are_never_proposed_whatever_the_strategy(tmp_path):
     for name in ("random", "grid", "shifting_window", "evolutionary"):
         study, history, _ = run(tmp_path, config(write_table(tmp_path), absent="exclude", strategy=STRATEGIES[name]))
-        assert study.space.size == 16
-        assert all(trial.state == "complete" for trial in history)
+        assert (study.space.size, {trial.state for trial in history}) == (16, {"complete"})
         assert len(history) == 16 or name == "shifting_window"
 
 
@@ -92,8 +89,7 @@ def test_a_table_in_parquet_is_the_same_table(tmp_path):
     # An index that is no count, as a frame of chosen rows has it.
     frame.set_index(frame.index.map("row {}".format)).to_parquet(tmp_path / "table.parquet")
     (one, scores, _), (other, others, _) = (run(tmp_path, config(p)) for p in (path, tmp_path / "table.parquet"))
-    assert one.config.space == other.config.space
-    assert [trial.score for trial in scores] == [trial.score for trial in others]
+    assert (one.config.space, [t.score for t in scores]) == (other.config.space, [t.score for t in others])
 
 
 def with_curves(folder, **changes):
@@ -112,14 +108,23 @@ def halved(folder, least, most):
 
 def test_learning_curves_give_the_best_so_far_and_charge_only_what_is_added(tmp_path):
     _, history, dispatcher = run(tmp_path, halved(tmp_path, 1, 4))
-    assert [trial.amount for trial in history] == [1, 1, 1, 1, 2, 2, 4]
-    assert ([trial.seconds for trial in history], dispatcher.now) == ([1, 1, 1, 1, 1, 1, 2], 8)
-    assert history[-1].score == max(trial.score for trial in history if trial.amount == 1) + 3
+    assert [(t.amount, t.seconds) for t in history] == [(1, 1)] * 4 + [(2, 1)] * 2 + [(4, 2)]
+    assert (dispatcher.now, history[-1].score) == (8, max(trial.score for trial in history if trial.amount == 1) + 3)
+
+
+def test_the_finite_numbers_of_a_rows_only_curve_count_and_a_changed_file_is_read_again(tmp_path):
+    where, path = {"task": "de", "layers": 1, "kind": "relu"}, tmp_path / "curves"
+    tree = config(write_table(tmp_path), where=where, columns=["width"], absent="refuse", curves=str(path), curve="y")
+    for last, found in (("[NaN, 3]", 3), ("[4]", 4), ("[]", "1 combination"), ('[]}\n{"id": 4, "y": [4]', "2 lines")):
+        path.write_text(f'{{"id": 0, "y": [1]}}\n{{"id": 2, "y": [2]}}\n{{"id": 4, "y": {last}}}\n')
+        if isinstance(found, str):
+            refuses(HpoError, found, prepared, tmp_path, tree)
+        else:
+            assert run(tmp_path, tree)[1].best().score == found
 
 
 def test_a_curve_that_ends_before_the_amount_says_how_far_it_went(tmp_path):
     study, history, _ = run(tmp_path, halved(tmp_path, 3, 12))
-    # Its curves have four places.
     assert [(trial.amount, trial.reached) for trial in history] == [(3, 3)] * 4 + [(6, 4)] * 2 + [(12, 4)]
     assert [trial.total_cost for trial in history] == [3] * 4 + [1] * 3
     texts = [study.amount_text(history[number]) for number in (0, -1)]
@@ -140,7 +145,7 @@ def test_what_a_table_does_not_have_is_the_error_of_the_trial(tmp_path, task, wo
 @pytest.mark.parametrize(("changes", "words"), [
     ({"cost": "second"}, "data.cost: the table has no column 'second'; did you mean 'seconds'"),
     ({"absent": "refuse"}, "2 combinations are missing"),
-    ({"absent": 3}, "data.absent: must be a valid string, given 3"),
+    ({"columns": ["layers", "width", "kind", "note"]}, "row 1 of .*table.csv must have a value in column 'note'"),
     ({"absent": "guess"}, "must be one of fail, nearest, exclude, refuse"),
     ({"curves": "c.jsonl", "curve": "x"}, "data.curves: there is no file c.jsonl"),
 ])  # fmt: skip
@@ -151,8 +156,8 @@ def test_a_table_that_cannot_be_searched_is_refused_in_one_line(tmp_path, change
 def test_points_that_the_table_lacks_are_not_tried_first_and_a_space_without_rows_is_refused(tmp_path):
     path, first = write_table(tmp_path), {"first": [{"layers": 4, "width": 8, "kind": "relu"}]}
     refuses(HpoError, r"space\.first\[0\]", prepared, tmp_path, config(path, absent="exclude", space=first))
-    with pytest.raises(HpoError, match="found no point"):
-        prepared(tmp_path, config(path, absent="exclude", space={"layers": [4], "width": [8]}))
+    tree = config(path, absent="exclude", space={"layers": [4], "width": [8]})
+    refuses(HpoError, "found no point", prepared, tmp_path, tree)
 
 
 def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(tmp_path):
@@ -164,8 +169,6 @@ def test_the_median_rule_stops_on_learning_curves_and_charges_what_was_trained(t
     # A curve starts at its row's number, and all rise alike: a trial is behind when its row is.
     for trial in stopped:
         earlier = [whole[n].score for n in range(trial.number) if history[n].state == "complete"]
-        assert whole[trial.number].score < statistics.median(earlier)
-        assert trial.seconds == 1
-    assert 0 < len(stopped) < len(history)
+        assert (whole[trial.number].score < statistics.median(earlier), trial.seconds) == (True, 1)
     assert dispatcher.now == sum(trial.seconds for trial in history) == 4 * len(whole) - 3 * len(stopped)
-    assert history.best().key == whole.best().key
+    assert (0 < len(stopped) < len(history), history.best().key) == (True, whole.best().key)
