@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from optuna import Study
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import HyperbandPruner
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -18,7 +19,7 @@ from hpo.engine.strategies.drawing.draws import draw_untried
 from hpo.errors import ConfigError, SpaceError, nearest
 from hpo.integrations.defaults import next_points
 from hpo.integrations.optuna_known import Known
-from hpo.trials.record.rows import directions_of
+from hpo.trials.record.rows import directions_of, point_of
 from hpo.trials.record.rows import distribution as own_distribution
 from hpo.trials.space.dimensions import Dimension, Range, Value, to_stored
 from hpo.trials.space.space import Point, point_key
@@ -85,8 +86,14 @@ class StrategySampler(BaseSampler):
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Make sure that the trial has a point; if all proposed points are assigned, ask the strategy for more.
 
-        Raise ConfigError if the study has several objectives, but the strategy supports only one.
+        Raise ConfigError if the study has several objectives, but the strategy supports only one, or if the study has a
+        HyperbandPruner.
         """
+        if isinstance(study.pruner, HyperbandPruner):
+            raise ConfigError(
+                "pruner: must not be a HyperbandPruner, because it shows the sampler only some of the trials; choose "
+                "another pruner, such as SuccessiveHalvingPruner"
+            )
         reason, count = getattr(self._strategy, "refuses_several", None), len(study.directions)
         if count > 1 and reason is not None:
             raise ConfigError(
@@ -121,6 +128,10 @@ class StrategySampler(BaseSampler):
             own_round = self._known[study.study_name].round_of(study, trial.number)
         assert own_round is not None
         point = own_round.points[trial.number - own_round.first]
+        suggested = point_of(trial, self._space.dimensions)
+        if param_name not in point and self._space.active(dimension, suggested):
+            # An enqueued trial has values of its own, so it may meet other conditions than the proposed point.
+            point = self._space.complete(suggested, np.random.default_rng(trial.number))
         if param_name not in point:
             raise SpaceError(
                 f"space.{param_name}: the objective suggests '{param_name}', but the condition of this hyperparameter "
@@ -179,8 +190,9 @@ class StrategySampler(BaseSampler):
         return not upcoming
 
     def _refuse_missing(self, trial: FrozenTrial) -> None:
+        point = point_of(trial, self._space.dimensions)
         for dimension in self._space.dimensions:
-            if self._space.active(dimension, trial.params) and dimension.key not in trial.params:
+            if self._space.active(dimension, point) and dimension.key not in point:
                 raise SpaceError(
                     f"space.{dimension.key}: the objective of trial {trial.number} did not suggest this "
                     "hyperparameter; suggest it in the objective, or remove it from the space"
@@ -210,8 +222,9 @@ def _listed(distribution: BaseDistribution) -> Sequence[Value]:
 
 
 def _kinds(values: Sequence[Value]) -> set[tuple[bool, Value]]:
-    """Return the values as a set that distinguishes True from 1."""
-    return {(isinstance(value, bool), value) for value in values}
+    """Return the values as a set that distinguishes True from 1, but not 0.3 from 0.1 + 2 * 0.1."""
+    rounded = (float(f"{value:.12g}") if isinstance(value, float) else value for value in values)
+    return {(isinstance(value, bool), value) for value in rounded}
 
 
 def _text(dimension: Dimension) -> str:
