@@ -132,12 +132,11 @@ class HpoSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no ty
 
     def _score_column(self, results: Mapping[str, Any]) -> str:
         """Return the column of the score that the strategy optimizes."""
-        if "mean_test_score" in results:
-            return "mean_test_score"
-        if not isinstance(self.refit, str):
-            names = ", ".join(name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_"))
-            raise ConfigError(f"refit: must name the score to optimize, one of {names}, given {self.refit!r}")
-        return f"mean_test_{self.refit}"
+        names = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
+        name = names[0] if len(names) == 1 else self.refit
+        if name not in names:
+            raise ConfigError(f"refit: must name the score to optimize, one of {', '.join(names)}, given {name!r}")
+        return f"mean_test_{name}"
 
 
 @dataclass(frozen=True)

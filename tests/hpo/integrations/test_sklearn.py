@@ -69,13 +69,12 @@ def test_what_cannot_be_is_refused(arguments, says):
 
 
 def test_several_scores_have_the_columns_of_scikit_learns_own_search():
-    arguments = {"cv": 2, "scoring": {"own": "accuracy", "f1": "f1_macro"}, "refit": "f1"}
-    ours = HpoSearchCV(SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy=ORDERED, **arguments)
-    theirs = GridSearchCV(SVC(), {"C": [1e-3, 0.1]}, **arguments)
-    for search in (ours, theirs):
-        search.fit(*DIGITS)
+    arguments = {"cv": 2, "scoring": {"score": "accuracy", "f1": "f1_macro"}, "refit": "f1"}
+    ours = HpoSearchCV(SVC(), {"C": [1e-3, 0.1]}, trials=2, strategy=ORDERED, **arguments).fit(*DIGITS)
+    theirs = GridSearchCV(SVC(), {"C": [1e-3, 0.1]}, **arguments).fit(*DIGITS)
+    assert ours._score_column(ours.cv_results_) == "mean_test_f1"
     assert list(ours.cv_results_) == list(theirs.cv_results_)
-    for column in ("params", *(f"{kind}_test_{name}" for kind in ("mean", "std", "rank") for name in ("own", "f1"))):
+    for column in ("params", *(f"{kind}_test_{name}" for kind in ("mean", "std", "rank") for name in ("score", "f1"))):
         assert list(ours.cv_results_[column]) == list(theirs.cv_results_[column])
     assert (ours.best_params_, ours.best_score_) == (theirs.best_params_, theirs.best_score_)
 
