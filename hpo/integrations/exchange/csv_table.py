@@ -1,6 +1,7 @@
 """Imports a CSV table of trials."""
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -115,6 +116,7 @@ def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> d
 
 def _seconds(row: Mapping[str, str]) -> float:
     try:
-        return float(row.get("seconds", 0))
+        seconds = float(row.get("seconds", 0))
     except ValueError:
         return 0.0
+    return seconds if 0 <= seconds < math.inf else 0.0

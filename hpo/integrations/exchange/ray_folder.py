@@ -92,7 +92,8 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
     """Return the latest value of each dotted key.
 
-    Read the results backwards, from the last one, and stop at the first result that has the metric.
+    Read the results backwards, from the last one, and stop at the first result that has the metric. A slash in a key
+    becomes a dot.
     """
     file = path / "result.json"
     # A killed driver may leave half a character.
@@ -101,7 +102,8 @@ def _last_result(path: Path, metric: str) -> dict[str, Any]:
     last: dict[str, Any] = {}
     while lines and metric not in last:
         try:
-            last = flatten(json.loads(lines.pop())) | last
+            result = flatten(json.loads(lines.pop()))
+            last = {key.replace("/", "."): value for key, value in result.items()} | last
         except (ValueError, RecursionError, AttributeError):
             # A killed driver may leave a partial line.
             continue

@@ -58,10 +58,10 @@ def test_how_each_trial_ended(capsys):
 
 
 def test_without_states_the_results_and_errors_decide():
-    write_trial(0, {"lr": 0.1}, [{"nested": {"acc": 0.25}, "done": True}])
+    write_trial(0, {"lr": 0.1}, [{"nested": {"acc": 0.25}, "own/f1": 0.25, "done": True}])
     write_trial(1, {"lr": 0.2}, [{"nested": {"acc": 0.75}, "done": False}])
     write_trial(2, {"lr": 0.3}, error="RuntimeError: no luck")
-    for metric in ("nested/acc", "nested.acc"):
+    for metric in ("nested/acc", "nested.acc", "own/f1"):
         read = read_ray(Path("sweep"), metric, None)
         assert ([attempt.score for attempt in read.attempts], read.num_unfinished) == ([0.25, None], 1)
 
