@@ -12,7 +12,7 @@ from hpo.workers.objective.plain_function import RunningTrial
 try:
     import torch
     from lightning.pytorch import LightningModule, Trainer, seed_everything
-    from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+    from lightning.pytorch.callbacks import Checkpoint, EarlyStopping, ModelCheckpoint
 except ImportError as error:
     raise ImportError(f"{error}; install it with: python -m pip install lightning") from error
 
@@ -63,7 +63,7 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
     """
     torch.set_num_threads(trial.threads)
     _refuse_short(trainer, trial)
-    if trial.validation is not None and not len(trial.validation):
+    if _lacks_validation(trial):
         trainer.limit_val_batches = 0
     with ExitStack() as stack:
         folder = trial.resume_dir or Path(stack.enter_context(TemporaryDirectory()))
@@ -80,11 +80,16 @@ def train(trainer: Trainer, model: LightningModule, trial: RunningTrial, **data:
             _save_model(trainer, best, trial.checkpoint_dir)
     parameters = {"parameters": float(sum(weight.numel() for weight in model.parameters() if weight.requires_grad))}
     if best is None:
-        # A training without a validation split may log no metrics.
-        return parameters | callback.curve[-1] if callback.curve[-1] else {}
+        # A training without a validation split may log no metrics. With `max_epochs=0`, there are no epochs.
+        last = (callback.curve or [{}])[-1]
+        return parameters | last if last else {}
     # Like ModelCheckpoint, return the first of equal epochs.
     chosen = [point for point in callback.curve if point.get(best.monitor) == float(best.best_model_score)]
     return parameters | (chosen or callback.curve[-1:])[0]
+
+
+def _lacks_validation(trial: RunningTrial) -> bool:
+    return trial.validation is not None and not len(trial.validation)
 
 
 def _refuse_short(trainer: Trainer, trial: RunningTrial) -> None:
@@ -148,13 +153,17 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
         """Give each ModelCheckpoint without a `dirpath` a folder, and make this callback the trainer's last callback.
 
+        Without a validation split, remove all EarlyStopping callbacks, because the training trains all epochs.
+
         `train` inserts this callback at the start of the trainer's list, so this method runs before the
         ModelCheckpoints are set up.
         """
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:
                 saver.dirpath = str(self._folder / "checkpoints")
-        trainer.callbacks = [*(callback for callback in trainer.callbacks if callback is not self), self]
+        removed = (EarlyStopping,) if _lacks_validation(self._trial) else ()
+        others = (each for each in trainer.callbacks if each is not self and not isinstance(each, removed))
+        trainer.callbacks = [*others, self]
 
     def on_load_checkpoint(self, trainer: Trainer, _: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Update the paths in the states of the user's ModelCheckpoints, because their `dirpath` may have changed."""
@@ -171,10 +180,13 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         """Save the training's state if the study stores states; then report the epoch."""
         self.curve.append({name: float(value) for name, value in trainer.callback_metrics.items()})
         _seed(self._trial, len(self.curve))
-        trainer.should_stop = trainer.should_stop or self.is_far_enough
+        if self.is_far_enough:
+            # Unlike `should_stop`, this ends the training even before the trainer's `min_epochs` or `min_steps`.
+            trainer.fit_loop.max_epochs = len(self.curve)
         if self._trial.resume_dir is not None:
             self._save(trainer, self._trial.resume_dir)
-        is_last = trainer.should_stop or len(self.curve) == trainer.max_epochs
+        has_least = len(self.curve) >= (trainer.min_epochs or 0) and trainer.global_step >= (trainer.min_steps or 0)
+        is_last = (trainer.should_stop and has_least) or len(self.curve) == trainer.max_epochs
         self.report(more=not is_last)
 
     def _save(self, trainer: Trainer, folder: Path) -> None:

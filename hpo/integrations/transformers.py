@@ -16,6 +16,7 @@ from hpo.workers.objective.plain_function import RunningTrial
 try:
     import torch
     from transformers import (
+        EarlyStoppingCallback,
         PreTrainedModel,
         Trainer,
         TrainerCallback,
@@ -86,6 +87,7 @@ def train(
         if trial.validation is not None and not len(trial.validation):
             trainer.args.eval_strategy = trainer.args.save_strategy = "no"
             trainer.args.load_best_model_at_end = False
+            trainer.remove_callback(EarlyStoppingCallback)
         for kind in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(kind)
         _refuse_short(trainer.args, trial)
@@ -262,7 +264,8 @@ def objective_of(
 
     def arguments(config: Mapping[str, Any], **values: Any) -> TrainingArguments:
         evaluation = {"eval_strategy": "epoch"} if given.eval_strategy == "no" else {}
-        changed = {key: value for key, value in config.items() if key in described and value != described[key]}
+        own = {**described, **values}
+        changed = {key: value for key, value in config.items() if key in own and value != own[key]}
         return dataclasses.replace(given, **{**values, **evaluation, **changed})
 
     @objective(continues=True, reports_again=True, check=check, describe_length=lambda c: _length(arguments(c)))

@@ -66,7 +66,8 @@ def test_the_final_model_needs_no_validation_split(digits):
 def trained(nets, tmp_path):
     def train_one(*callbacks, **task):
         def train(trial):
-            trainers.append(nets.new_trainer(trial, max_epochs=5, callbacks=list(callbacks), accelerator="cpu"))
+            given = {"min_epochs": 4, "max_epochs": 5, "accelerator": "cpu"}
+            trainers.append(nets.new_trainer(trial, callbacks=list(callbacks), **given))
             loaders = {part: nets.DataLoader(nets.DATA, 8) for part in ("train_dataloaders", "val_dataloaders")}
             return nets.train(trainers[0], nets.Net(), trial, **loaders)
 
@@ -94,15 +95,15 @@ def test_checkpoints_of_the_users_work_next_to_ours_also_of_a_training_in_parts(
     assert (kept, result) == (epoch, expected)
 
 
-def test_early_stopping_says_that_no_more_comes(nets, trained):
+def test_early_stopping_says_that_no_more_comes_and_does_not_stop_the_final_model(nets, trained):
     curve, _, kept, _ = trained(nets.EarlyStopping("end", patience=1, check_on_train_epoch_end=True), nets.best())
     assert ([point["more"] for point in curve], kept) == ([True, True, True, False], 2)
+    assert len(trained(nets.EarlyStopping("accuracy"), state="final", validation=[])[0]) == 5
 
 
 def test_a_folder_of_the_users_is_the_users(nets, trained, tmp_path):
     _, _, kept, trainer = trained(nets.best(dirpath=tmp_path / "mine"))
-    assert kept == 2
-    assert trainer.checkpoint_callback.best_model_path.startswith(str(tmp_path / "mine"))
+    assert (kept, str(tmp_path / "mine") in trainer.checkpoint_callback.best_model_path) == (2, True)
     trained(nets.best(dirpath=tmp_path / "mine"), amount=3, state="part")
     shutil.rmtree(tmp_path / "mine")
     with pytest.raises(FileNotFoundError, match=r"the best model is missing at .*mine.*; remove `dirpath`"):
@@ -122,5 +123,4 @@ def test_a_trainer_that_ends_too_early_and_what_is_not_installed_are_named(train
     refuses(ValueError, says, trained, max_amount=9)
     monkeypatch.setitem(sys.modules, "lightning.pytorch", None)
     monkeypatch.delitem(sys.modules, "hpo.integrations.lightning")
-    with pytest.raises(ImportError, match="install it with: python -m pip install lightning"):
-        importlib.import_module("hpo.integrations.lightning")
+    refuses(ImportError, "with: python -m pip install lightning", importlib.import_module, "hpo.integrations.lightning")
