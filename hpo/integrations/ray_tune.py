@@ -160,7 +160,10 @@ class StrategySearcher(Searcher):
         state = {
             "history": [_to_dict(trial) for trial in self._history],
             "round": self._round,
-            "running": {trial_id: _to_dict(trial) for trial_id, trial in self._running.items()},
+            "running": {
+                trial_id: _to_dict(self._finished(trial, self._reported.get(trial_id)))
+                for trial_id, trial in self._running.items()
+            },
             "points": [dict(point) for point in self._points],
         }
         Path(checkpoint_path).write_text(json.dumps(state), encoding="utf-8")
@@ -171,6 +174,7 @@ class StrategySearcher(Searcher):
         self._history = History(self._finished(_trial(fields), fields["score"]) for fields in state["history"])
         self._round = state["round"]
         self._running = {trial_id: _trial(fields) for trial_id, fields in state["running"].items()}
+        self._reported = {trial_id: fields["score"] for trial_id, fields in state["running"].items()}
         self._points = deque(state["points"])
 
 

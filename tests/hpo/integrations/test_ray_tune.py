@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import signal
@@ -203,12 +202,11 @@ def test_a_searcher_that_is_restored_in_the_middle_of_a_generation_continues_wit
             searcher.on_trial_complete(f"t{i}", None if loss is None else {"loss": loss}, error=loss is None)
 
     whole, _ = run(searcher_of(make("evolutionary_plain")), 1)
-    begun = searcher_of(make("evolutionary_plain"))
+    begun, restored = (searcher_of(make("evolutionary_plain")) for _ in range(2))
     points = [flatten(begun.suggest(f"t{i}")) for i in range(6)]
     complete(begun, (3, 0, 1, 2, 4, 5))
     points += [flatten(begun.suggest("t6")), flatten(begun.suggest("t7"))]
     begun.save_to_dir(str(tmp_path))
-    restored = searcher_of(make("evolutionary_plain"))
     restored.restore_from_dir(str(tmp_path))
     complete(restored, (7, 6))
     rest, _ = run(restored, 1, ids=8)
@@ -231,15 +229,16 @@ def test_what_contradicts_the_tuner_is_refused():
     refuses(ConfigError, "metric, mode: must be given", as_searcher(make("random")).searcher.suggest, "t0")
 
 
-def test_a_paused_trial_that_is_ended_counts_with_its_last_result():
-    searcher = searcher_of(make("random", {"x": [1, 2]}))
+def test_a_paused_trial_that_is_ended_counts_with_its_last_result_also_after_a_restore():
+    searcher, restored = (searcher_of(make("random", {"x": [1, 2]})) for _ in range(2))
     for name in ("t0", "t1"):
         searcher.suggest(name)
         searcher.on_trial_result(name, {"loss": 3.0})
-    searcher.on_trial_complete("t0")
-    searcher.on_trial_complete("t1", error=True)
     searcher.save("state.json")
-    assert [trial["score"] for trial in json.loads(Path("state.json").read_text())["history"]] == [3.0, None]
+    restored.restore("state.json")
+    restored.on_trial_complete("t0")
+    restored.on_trial_complete("t1", error=True)
+    assert [trial.score for trial in restored._history] == [3.0, None]
 
 
 def train(config):
