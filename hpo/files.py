@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -78,13 +79,15 @@ def file_stamp(path: Path) -> tuple[int, int] | None:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file so that readers see either the complete old content or the complete new content."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         # O_EXCL, because another user may have placed a link under this predictable name.
         aside.unlink(missing_ok=True)
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
         # The error of a full disk does not name the file, so add its path.
         raise OSError(error.errno, error.strerror, str(path)) from error
     aside.replace(path)
