@@ -77,7 +77,7 @@ class Terminal(Display):
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}{_labels_text(study.plan.parts.values())}")
             if twice := duplicates_text(study.plan.duplicates):
-                _say(f"caution: examples in two splits: {twice}; scores on them are too good")
+                _say(f"caution: examples in two splits: {twice}; scores of these splits are too good")
 
     def show_code(self, code: Code) -> None:
         """Print which files of the user's code are sent to other machines."""
