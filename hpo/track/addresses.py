@@ -48,7 +48,7 @@ class TrackedStudy:
 
 
 def pages_of_all(uri: str) -> list[Page]:
-    """Return two pages of the latest study's experiment: the table of the experiment's studies, and their charts.
+    """Return two pages with all studies in the latest study's MLflow experiment: as a table, and as charts.
 
     If the store has no studies or is unreadable, return the page with MLflow's table of experiments.
     """
@@ -76,9 +76,9 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 
 
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
-    """Save views of several studies in MLflow, and return the pages of these views: trials, studies, and charts.
+    """Save two views in MLflow, of several studies and of their trials; return each view's table and charts as pages.
 
-    A view has room for about 700 trials. If there are more trials, the view has only the best trials of each study.
+    A saved view has room for about 700 trials. If there are more, the view has only the best trials of each study.
 
     Raises:
         TrackError: a study is not in MLflow, the studies are in different experiments, or the store is not writable.
@@ -114,7 +114,10 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return the text of an MLflow view of the trials, and how many it shows: all, or the best of each study."""
+    """Return a saved view of the trials as JSON for an MLflow tag, and the number of trials in the view.
+
+    If the tag has no room for all trials, the view has only the best trials of each study.
+    """
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)

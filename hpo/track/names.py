@@ -26,8 +26,8 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
-    A single name becomes `score`. If there are several names, `mlflow_name` changes each of them. Before this, names
-    in `_OURS`, such as `seconds`, get the prefix `metric.`. One exception: a leading metric `score` keeps its name.
+    If there is only one name, it becomes `score`. If there are several names, the names in `_OURS`, such as `seconds`,
+    get the prefix `metric.`, except a leading metric with the name `score`. Then `mlflow_name` changes each name.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
@@ -38,8 +38,8 @@ def metric_names(goal: Goal) -> dict[str, str]:
 def mlflow_name(name: str) -> str:
     """Return the name in a form that MLflow accepts: `_` replaces every character that MLflow refuses.
 
-    If MLflow refuses the name because it is an unusual path, such as `../loss`, `_` also replaces dots and slashes. The
-    name is cut after 200 characters.
+    MLflow also refuses names that begin with a dot or a slash, and paths that are not normalized, such as `a/../b`. In
+    these names, `_` replaces all dots and slashes. Each name is cut after 200 characters.
     """
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
     is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))

@@ -36,10 +36,10 @@ _Arrived = queue.SimpleQueue["Call | None"]
 
 
 def main() -> int:
-    """Send all calls; return 0 if all were sent, otherwise 1.
+    """Send the calls from standard input to MLflow; return 0 if all were sent, otherwise 1.
 
-    The first call has the fields of `_Sender`. These fields are not command-line arguments, because the store's address
-    may contain a password.
+    The first call is not sent: its arguments are the fields of `_Sender`. They are not command-line arguments, because
+    the store's address may contain a password.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
@@ -58,7 +58,10 @@ def main() -> int:
 
 @dataclass
 class _Sender:
-    """Stores calls until MLflow has received them. It locks `lock_path`, so that a study has one writer at a time."""
+    """Sends calls to MLflow, and stores each call until MLflow has received it.
+
+    The sender locks the file `lock_path`, so that only one process at a time sends the calls of a study.
+    """
 
     uri: str
     experiment: str
@@ -93,7 +96,7 @@ class _Sender:
         return 0
 
     def _gather(self, arrived: _Arrived, seconds: float) -> bool:
-        """Collect the calls of the next `seconds`; return False if the input has ended."""
+        """Store the calls that arrive in `arrived` within the next `seconds`; return False after the last call."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:

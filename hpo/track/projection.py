@@ -252,9 +252,10 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end time) of each new best trial at the largest scale.
+    """Yield (number, score, end time) of each trial that improved the best score at the largest scale.
 
-    With one metric, a final item has the winner's score, and extends the curve to the end of the search.
+    With one metric, the last item has the number of ended trials, the winner's score and the end of the search, so that
+    a curve of the best score extends to this end.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

@@ -32,7 +32,10 @@ _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json", "best.
 
 
 def mlflow_environment() -> dict[str, str]:
-    """Return this process's environment with MLflow's variables."""
+    """Return this process's environment, plus the variables with which the toolkit configures MLflow.
+
+    If the environment already has a variable, `_ALWAYS` overrides its value, and `IMPATIENT` does not.
+    """
     # Disable MLflow's retries, because the tracker repeats requests itself after it has checked their effect.
     return IMPATIENT | os.environ | _ALWAYS
 
@@ -113,7 +116,10 @@ def refuse_unsent(uri: str, study_id: str, name: str) -> None:
 
 
 def may_have_study(uri: str, study_id: str) -> bool:
-    """Return whether a store has undeleted runs of a study; True if only MLflow can find this out."""
+    """Return False if a SQLite file is missing or has no undeleted runs of a study, otherwise True.
+
+    For a server or an unreadable file, return True without a check, because only MLflow can find the runs.
+    """
     return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
 
 

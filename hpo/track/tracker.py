@@ -169,7 +169,7 @@ class MlflowTracker(Observer):
         self.trial_known(trial)
 
     def trained_further(self, before: Trial, trial: Trial) -> None:
-        """Add to a trial's closed child run the results of a training that continued the trial after the search."""
+        """Add the results of a training after the search to the closed child run of the trial that it continued."""
         points: list[Point] = []
         for index, outcome in sorted(trial.outcomes.items()):
             points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
@@ -205,7 +205,11 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the metrics of a trial's run; `cost` is the configured cost of the scale, or the cost on the clock."""
+        """Return the metrics of a trial's MLflow run.
+
+        Only a trial with a scale has the metric `cost`. It is the scale's cost in `strategy.costs`; without
+        `strategy.costs`, it is the trial's total cost on the clock.
+        """
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
             metrics["cost"] = self._costs[trial.scale - 1] if self._costs else trial.total_cost
@@ -230,12 +234,12 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of files that a trial's trainings wrote; None if no files exist, or none are logged."""
+        """Return the folder of files that a trial's trainings wrote; None without files or `track.artifacts`."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return a trial's goal metrics as `trial_NAME`, for the charts of the study's run."""
+        """Return a trial's goal metrics for the charts of the study's MLflow run; each NAME becomes `trial_NAME`."""
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 
@@ -249,10 +253,11 @@ class MlflowTracker(Observer):
 
 
 class Curve:
-    """The learning curve of a task, with an integer step for each point, because MLflow accepts only integer steps.
+    """The learning curve of a task in MLflow, which accepts only integer steps.
 
-    The first point decides which value is the step: `epoch` if the first point has an integer epoch, else `step` if the
-    first point has a step. The value is rounded up. A point without this value gets its position in the curve, from 1.
+    If the first point of the curve has an integer `epoch`, each point's `epoch` is its step in MLflow. Otherwise, if
+    the first point has a `step`, each point's `step` is its step in MLflow. Fractions are rounded up. A point without
+    this value gets its position in the curve, from 1.
     """
 
     def __init__(self, task: str) -> None:

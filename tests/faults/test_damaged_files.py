@@ -157,7 +157,7 @@ def test_nothing_is_evaluated_or_trained_for_a_report_that_could_not_be_written(
 def test_an_evaluation_that_the_test_log_has_lost_is_remembered(capsys, study):
     assert hpo(capsys, "test", "made", "--no-default")[0] == 0
     Path("runs/test_evaluations.jsonl").unlink()
-    assert "was scored before" in refused(capsys, "test", "made")
+    assert "was used before" in refused(capsys, "test", "made")
     assert hpo(capsys, "test", "made", "--no-default", "--again")[0] == 0
     assert json.loads((study / "test.json").read_text())["evaluations_of_these_data"] == 2
 

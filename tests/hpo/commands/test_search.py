@@ -63,7 +63,7 @@ def test_optional_functions_are_given_by_a_decorator():
 
     study = found(train, settings={"split.folds": 2, "split.test_fraction": 0.2})
     assert study.test(with_default=False) == {"score": 4.0, "model": study.best.config["lr"]}
-    refuses("was scored before", study.test)
+    refuses("was used before", study.test)
     refuses("there is no optional function 'run_tests'; did you mean 'run_test'", hpo.objective, run_tests=scored)
 
 
