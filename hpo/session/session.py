@@ -121,9 +121,9 @@ def _open_record(study: PreparedStudy) -> Record:
 def start_dispatcher(
     study: PreparedStudy, display: Display, stack: ExitStack, artifacts: str | None = None, now: float = 0.0
 ) -> Dispatcher:
-    """Start the workers, and announce their use of this machine to other searches. Closing `stack` ends both.
+    """Start the workers, and tell other searches on this machine which CPUs and GPUs these workers use.
 
-    For `artifacts` and `now` see `Setup`.
+    Closing `stack` stops the workers and withdraws the announcement. For `artifacts` and `now` see `Setup`.
     """
     config = study.config
     code = code_to_send(config.dispatch, study.objective)

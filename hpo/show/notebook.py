@@ -63,11 +63,11 @@ class Notebook(Display):
         return NotebookProgress(study, self._workers, record, self._output)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
-        """Print the result, and a hint if MLflow is incomplete."""
+        """Print the result, and a hint if MLflow lacks data of the study."""
         for line in summary_lines(ended.view):
             print(line)
         if not ended.is_tracked:
-            print(f"MLflow is incomplete: send the missing data later with `hpo sync {ended.view.reference}`")
+            print(f"MLflow lacks data of this study; send these data later with `hpo sync {ended.view.reference}`")
 
 
 class NotebookProgress(Progress):

@@ -32,8 +32,8 @@ from hpo.workers.training.tasks import Task
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 _AMOUNTS = "`to N` is a trial's amount of training; * = the best so far among the trials that were trained furthest"
-_SCALES = "* = the best so far of its scale; scores of different scales are not comparable"
-_SEVERAL = "* = on the Pareto front: no trial so far dominates it"
+_SCALES = "* = the best trial so far of its scale; scores of different scales are not comparable"
+_SEVERAL = "* = on the Pareto front: no trial so far dominates this trial"
 _FURTHEST = "`to N` is a trial's amount of training; the front has only the trials that were trained furthest"
 # Without a panel: seconds of silence before a line shows running tasks, and the most tasks in that line.
 _SECONDS_OF_SILENCE = 60
@@ -44,21 +44,28 @@ _NUMBER = 7
 
 @dataclass(frozen=True)
 class Sign:
-    """The last sign of life of a task: its time on the display's clock, and the last point of the learning curve.
+    """The last report of a running task.
 
-    Before the first report, `point` is empty, and `at` is the start of the task.
+    Attributes:
+        at: the time of the report in seconds, by the display's function `clock`; before the first report, the time of
+            the task's start.
+        point: the reported point of the learning curve; empty before the first report.
+        where: the host of the training; empty if the display does not show hosts.
     """
 
     at: float
     point: Mapping[str, Any]
-    where: str = ""  # the host of the training; empty if it is not shown
+    where: str = ""
 
 
 class TerminalProgress(Progress):
     """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Without a panel: after this many silent seconds, a line shows progress in the first trial or after the search."""
+    """Without a panel, a line about progress is printed after this many seconds without output.
+
+    Such lines are printed until the first trial ends, and while trainings run after the search.
+    """
 
     def __init__(
         self,
@@ -121,7 +128,8 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line.
 
-        If trials end too fast, leave out some lines, but never that of a new best trial or of the search's final trial.
+        After 200 lines, print at most 10 lines per second, and leave out the lines of the other trials. The lines of a
+        new best trial and of the search's final trial are always printed.
         """
         self._is_first_trial = False
         is_best = self._count(trial)

@@ -9,10 +9,10 @@ _GAP = 2
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
-    """Return a table for standard output; its cells are made printable, because they may come from a stranger.
+    """Return a table for standard output, without control characters, because another user may have written the cells.
 
     On a terminal, leave out empty columns. If the terminal is too narrow, also leave out the columns in `least`, one
-    after another, until the table fits. In a pipe, keep all columns, with - for an empty cell.
+    after another, until the table fits. In a pipe, keep all columns, and write `-` into empty cells.
     """
     lines = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():

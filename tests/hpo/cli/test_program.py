@@ -94,7 +94,7 @@ def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_secon
     command = [sys.executable, "-c", code, "search", "objective=leaves:run", *LOCAL, "study.trials=1"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "finished")
-    assert done.stderr == "a thread of the objective ('left') did not end, so it was stopped\n"
+    assert done.stderr == "threads of the objective that did not end were stopped: 'left'\n"
 
 
 TRAINER = """
@@ -114,7 +114,7 @@ def test_warnings_and_points_of_every_kind_are_shown(capsys, monkeypatch):
     code, out, err = hpo(capsys, "train", "--config", "own.yaml")
     assert (code, err, "epoch 1  loss 0.25  phase 3" in out) == (0, "warning: this may take a while\n", True)
     assert "score = 1.5" in out
-    assert "there is none yet" in refused(capsys, "show", "own", is_silent=True), "it is no study"
+    assert "no study exists yet" in refused(capsys, "show", "own", is_silent=True), "it is no study"
 
 
 @pytest.mark.parametrize("given", ["model.shape=blue", "data.path=", "training.lr=-1", "study.direction=up"])

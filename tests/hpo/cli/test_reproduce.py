@@ -383,7 +383,7 @@ def test_the_trials_that_a_published_search_imported_go_with_it(capsys, toy):
     shutil.rmtree("runs")
     code, out, _ = hpo(capsys, "search", "--replay", "studies/toy", "dispatch=local", "track=none")
     assert (code, "replayed: all 9 trials" in out) == (0, True), out
-    assert "9 of 9 finished trials of studies/toy/imports.csv are used" in out
+    assert "9 of 9 finished trials of studies/toy/imports.csv are imported" in out
 
 
 @pytest.mark.slow

@@ -192,7 +192,7 @@ def test_programs_get_the_fields_that_are_documented(capsys, runs):
 def test_a_copy_at_a_url_is_shown_as_of_its_time(capsys, runs):
     url = f"file://{runs.parent}/copy"
     here, there = shown(capsys, "mine"), shown(capsys, url)
-    assert has(there, study="from the mirror's copy of 20", winner=said(here, "winner"), next="hpo resume file://")
+    assert has(there, study="as copied to the mirror at 20", winner=said(here, "winner"), next="hpo resume file://")
     assert said(shown(capsys, url, "--trial", "0"), "fold_0")
     assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
 

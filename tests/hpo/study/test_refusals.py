@@ -118,7 +118,7 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: read_rows(written(b"a,b\n1\n"), ()), "x.yaml:2: each row must have 2 fields, one per column of the"),
     (lambda: hpo.choices("a", a=1), "space: the name of a choice must not be the value of another choice, given 'a'"),
     (lambda: environment.read_environment(written(b"{}")), "x.yaml: has no key 'python'; restore the file"),
-    (lambda: StudyFolder(written(b"") / "x").make(), "x.yaml/x: cannot be created: Not a directory; free the path"),
+    (lambda: StudyFolder(written(b"") / "x").make(), "x.yaml/x: cannot be created: Not a directory; check"),
     (on_full_disk, "record: cannot be written: No space left on device: study.db"),
     (lambda: hpo.train("data=digits", "training.seed=-1"), "seed: must be a whole number of at least 0, given -1"),
     (lambda: prepare(winner="one_standard_error"), "study.winner: one_standard_error needs several trainings per"),

@@ -68,7 +68,7 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
 @pytest.mark.parametrize(("gpus", "given", "says"), [
     (Gpus(8, 1, ("H100",)), None, "8 GPUs (H100): 1 for each worker; dispatch.workers=16 would run two trainings"),
     (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would run two trainings"),
-    (Gpus(1, 0.25), None, "1 GPU: each worker gets 0.25 of a GPU, with 25% of its memory"),
+    (Gpus(1, 0.25), None, "1 GPU: each worker gets 0.25 of a GPU, with 25% of the GPU's memory"),
     (Gpus(0, 0), None, "None"),
     (Gpus(1, 0), 0, "1 GPU, but the workers use none; dispatch.gpus_per_worker=null gives each worker a share"),
 ])  # fmt: skip
@@ -84,7 +84,7 @@ def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
 
 
 def test_the_first_peak_says_how_many_would_fit():
-    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training used 2 of 80 GiB of its GPU: about 40")
+    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training used 2 of 80 GiB of its GPU; about 40")
 
 
 @pytest.fixture
