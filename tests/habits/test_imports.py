@@ -34,7 +34,7 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
     assert [(dict(t.point), t.score) for t in trials] == [({"lr": 0.1}, pytest.approx(0.65)), ({"lr": 0.2}, 0.6)]
     study = learning()
     said = "4 of 5 finished trials of runs/old/trials.csv are imported as repeats of 2 points, 1 not in this space"
-    assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
+    assert f"study.imports: {said}; strategy=tpe learns from the imported trials" in capsys.readouterr().out
     report = json.loads((study.folder / "report.json").read_text())
     counts = {"finished": 5, "used": 4, "outside": 1, "shorter": 0, "filled": 0, "ignored": []}
     assert report["imports"] == [{"source": "runs/old/trials.csv", **counts}]
@@ -59,7 +59,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     said = "2 of 3 finished trials of runs/sweeps/trials.csv are imported, 1 not in this space, 2 completed by "
     said += "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are imported, 1 completed by "
     said += "study.imports_fill; the imported trials have 3 different points"
-    assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
+    assert f"study.imports: {said}; strategy=tpe learns from the imported trials" in capsys.readouterr().out
     # The two of one point count with their mean, whichever study they are of.
     names, *rows = [line.split(",") for line in (study.folder / "imports.csv").read_text().splitlines()]
     assert names == ["state", "score", "lr", "drop"]
@@ -88,7 +88,7 @@ def test_a_strategy_that_does_not_learn_from_imports_is_said_not_to_and_an_impor
     imported("lr,score", "0.1,0.95")
     study = learning("random", trials=2, config={"lr": 0.1})
     said = capsys.readouterr().out
-    assert "strategy=random does not learn from them, and proposes none of their points again" in said
+    assert "strategy=random does not learn from the imported trials, and does not propose their" in said
     assert "space.first" not in said
     assert "tried first" not in (study.folder / "report.md").read_text()
 

@@ -21,10 +21,11 @@ _ANSWER = ".answer"
 _SECONDS_BETWEEN_POLLS = 0.1
 # Advice while an ask-and-tell session has the study open.
 _SESSION_ADVICE: Mapping[Verb, str] = {
-    "add": "add the point in that process (`session.add`), or try again after the session's end",
-    "retry": "add the failed trial's point in that process (`session.add`), or try again after the session's end",
-    "stop": "close the session in that process (`session.close()`), or end the process",
-    "raise": "close the session (`session.close()`), and try again",
+    "add": "add the point in the session's process (`session.add`), or repeat the request after the session's end",
+    "retry": "add the failed trial's point in the session's process (`session.add`), or repeat the request after the "
+    "session's end",
+    "stop": "close the session in the session's process (`session.close()`), or end this process",
+    "raise": "close the session (`session.close()`), and repeat the request",
 }
 
 
@@ -101,10 +102,10 @@ def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> Stu
     name, holder = folder.reference, folder.holder()
     values = " ".join(f"study.{key}={value:.15g}" for key, value in given.items()) if do == "raise" else ""
     advice = {
-        "add": "give the command again; the point is tried when the search continues",
-        "retry": "give the command again; the trials are retried when the search continues",
+        "add": "repeat the request; the point is then tried when the search continues",
+        "retry": "repeat the request; the trials are then retried when the search continues",
         "raise": f"run `hpo resume {name} {values}`",
-        "stop": f"`hpo show {name}` says how it ended",
+        "stop": f"`hpo show {name}` says how the search ended",
     }
     first = "" if holder is None or do == "stop" else f"wait for {holder} (`hpo watch {name}`), then "
     return StudyError(f"study: the search of {folder} has ended, so the request had no effect; {first}{advice[do]}")
@@ -134,7 +135,7 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
 def refuse_left_over(folder: StudyFolder) -> None:
     """Refuse the requests to an earlier process that was killed before it answered them."""
     for pending in pending_requests(folder):
-        pending.answer("the process that ran the search was killed; give the command again", is_done=False)
+        pending.answer("the process that ran the search was killed; repeat the request", is_done=False)
 
 
 def is_searching(folder: StudyFolder) -> bool:

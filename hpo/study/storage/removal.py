@@ -25,7 +25,8 @@ class Removal:
         is_link: whether the path is a link. If so, only the link is deleted, and the fields below are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
-        config: the study's configuration. None if it cannot be read; then the mirror and the runs in MLflow stay.
+        config: the study's configuration. None if the configuration cannot be read; the removal then leaves the mirror
+            and the runs in MLflow.
         study_id: the study's id in MLflow and in its mirror; None if the id cannot be read.
     """
 
@@ -45,8 +46,8 @@ class Removal:
     def same(self) -> StudyFolder | None:
         """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
-        This property looks only in runs/ and in the folders next to the study. If it finds such a folder, the mirror
-        and the runs in MLflow stay, because they belong to that folder too.
+        This property looks only in runs/ and in the folders next to the study. If there is such a folder, the removal
+        leaves the mirror and the runs in MLflow, because these belong to that folder too.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):

@@ -98,7 +98,7 @@ def test_what_is_published_of_a_comparison_is_for_everybody_and_no_link_is_follo
 @pytest.mark.slow
 def test_the_folder_of_a_comparison_in_another_format_is_refused(capsys):
     FOLDER.mkdir(parents=True)
-    for number, words in ((2, "its format is 2, not 1"), ("'1'", "its format is '1'"), (1, "is not the plan of a")):
+    for number, words in ((2, "must be 1, given 2"), ("'1'", "must be 1, given '1'"), (1, "is not the plan of a")):
         (FOLDER / "comparison.yaml").write_text(f"format: {number}")
         assert words in refused(capsys, *COMPARE)
 

@@ -90,7 +90,7 @@ def test_the_picture_is_written_as_png_or_html(capsys):
     (("--table", *LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
     (("--table", *LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
     (("--check", "--output", "x.gif", *LAYERS, WIDTHS), ".png or .html"),
-    (("--check", *LAYERS), "no function 'describe_scales' with the sizes"),
+    (("--check", *LAYERS), "no function 'describe_scales' that returns"),
     (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
     (("--check", *LAYERS, WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),
 ])  # fmt: skip

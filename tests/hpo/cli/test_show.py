@@ -166,7 +166,7 @@ def test_a_trial(capsys, runs):
     for part in (f"seed {seed}, process {os.getpid()} on {os.uname().nodename}", "▁▃▅▆█", "the end is near"):
         assert has(lines, fold_0=part)
     assert has(shown(capsys, "mine", "--trial", "1"), trial="failed", failed="this point cannot be trained")
-    assert "has no trial 9; its trials are 0 to 3" in refused(capsys, "show", "mine", "--trial", "9", is_silent=True)
+    assert "trial 9; the study has the trials 0 to 3" in refused(capsys, "show", "mine", "--trial", "9", is_silent=True)
 
 
 def test_a_chart_rises_and_falls_as_its_curve():

@@ -155,7 +155,7 @@ def test_a_record_elsewhere_is_not_copied_and_a_model_whose_training_fails_names
     with pytest.raises(StudyError, match=r"^training the model of trial 1 again failed: no memory$"):
         final_model.make_final_model(study(), StudyRun.read(toy), None, print)
     toy.freeze(config(storage="sqlite:///team.db"))
-    says = r"^copy: the record is in study\.storage and cannot be copied; copy its trials"
+    says = r"^copy: the record is in the database study\.storage, so the study cannot be copied"
     refuses(StudyError, says, copy_study, toy, "new")
 
 

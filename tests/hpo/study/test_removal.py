@@ -173,7 +173,7 @@ def test_states_stay_while_a_search_or_a_larger_budget_continues_from_them(tmp_p
     folder.freeze(config_from_dict(config(8)))
     before = tree(folder.states_dir)
     assert before
-    assert str(clean(folder, states=True).kept).startswith("its states and models stay")
+    assert str(clean(folder, states=True).kept).startswith("the study's states and models stay")
     assert tree(folder.states_dir) == before
     run_toy(folder.path.absolute(), config(8))
     cleaned = clean(folder)
@@ -231,7 +231,7 @@ def test_the_copy_of_data_that_no_longer_exist_stays(study):
 def test_a_study_whose_record_cannot_be_read_keeps_its_models(study):
     (study / "checkpoints/trial_0001").mkdir()
     (study / "study.db").write_bytes(b"x" * 5000)
-    assert "its states and models stay: " in str(clean(StudyFolder(study)).kept)
+    assert "the study's states and models stay: " in str(clean(StudyFolder(study)).kept)
     assert (study / "checkpoints/trial_0001").exists()
 
 
