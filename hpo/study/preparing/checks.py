@@ -137,15 +137,16 @@ def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Obj
         known = list(dict.fromkeys([goal.metric, *known]))
     for name in goal.names if known else ():
         if name not in known:
-            key = "metric" if len(goal.metrics) == 1 else "metrics"
+            key = "measured" if name in goal.measured else "limits"
+            if name in goal.metrics:
+                key = "metric" if len(goal.metrics) == 1 else "metrics"
             hint = (
                 "; another kind of data has other metrics"
                 if objective.module.startswith("model.")
                 else "; the objective reports no other metric"
             )
             raise ConfigError(
-                f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
-                f"{nearest(name, known)}{hint}"
+                f"study.{key}: must be one of {', '.join(known)}, given {name!r}{nearest(name, known)}{hint}"
             )
 
 

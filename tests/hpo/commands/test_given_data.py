@@ -62,7 +62,7 @@ def test_a_training_gets_the_development_rows_alone_and_folds_divide_them(data):
     assert sorted(xs(stored).tolist()) == development
     data = json.loads((study.folder / "report.json").read_text())["data"]
     assert (data["split"]["is_test_within_reach"], "given_data" in data["files"]) == (False, True)
-    refuses("scored before", study.test)
+    refuses("used before", study.test)
 
 
 def test_the_rows_come_back_as_they_were_given(tmp_path):
