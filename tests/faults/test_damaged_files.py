@@ -84,7 +84,7 @@ def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(
 
 def test_readers_notice_that_the_last_trial_is_missing(begun):
     damage(begun, "the last trial deleted")
-    with pytest.raises(DamagedRecordError, match=r"is an older copy, or has lost rows: it holds \d+ of \d+"):
+    with pytest.raises(DamagedRecordError, match=r"has only \d+ of \d+ rows: it is an older copy of the record"):
         read_study(prepared(begun.parent, config(FEW)))
 
 

@@ -86,7 +86,7 @@ def test_predefined_splits_are_always_used():
     ({"groups": [0, 1] * 100}, {"folds": 5}, r"split\.folds: must be at most .* the test split \(1\), given 5"),
     ({"parts": {"train": 180, "validation": 20, "test": 0}}, {}, "the test split is empty"),
     ({"parts": {"train": 9}}, {}, "must add up to 200, .* given {'train': 9}"),
-    ({"parts": {"train": 150, "valid": 50}}, {}, "must be train, validation, test, given 'valid'"),
+    ({"parts": {"train": 150, "valid": 50}}, {}, "must be one of train, validation, test, given 'valid'"),
     ({"parts": {"train": 204, "test": -4}}, {}, "no size below 0, given {'train': 204, 'test': -4}"),
     ({"parts": {"validation": 200}}, {}, "must have a train split and no size below 0, given {'validation': 200}"),
     ({"groups": [1, 2]}, {}, "groups must have 200 values, one per example, given 2"),

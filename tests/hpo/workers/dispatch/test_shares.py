@@ -53,11 +53,11 @@ def test_without_a_number_there_are_as_many_workers_as_fit_next_to_other_searche
 
 
 @pytest.mark.parametrize(("nodes", "settings", "words"), [
-    ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "room for 1 worker.* of 1 CPU and 9 GPU each, but only 0 fit"),
+    ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "room for 1 worker.* with 1 CPU and 9 GPU each, but only 0"),
     ([EIGHT] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17 GPU, but the nodes have 16"),
     ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1 GPU, but the nodes have 0"),
     ([Resources(2, 0)], {"workers": 3}, "need 3 CPU, but the nodes have 2"),
-    ([EIGHT] * 3, PROCESSES, "1 worker.* of 2 processes of 1 CPU and 9 GPU each, .* a process cannot use several"),
+    ([EIGHT] * 3, PROCESSES, "1 worker.* with 2 processes of 1 CPU and 9 GPU each, .* a process cannot use several"),
     ([EIGHT] * 2, SPREAD | {"processes_per_task": 3, "workers": 1}, "each process needs a separate node"),
     ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 fit"),
 ])  # fmt: skip
