@@ -89,7 +89,7 @@ def _note_of_import(trial: Trial) -> dict[str, Any]:
 
 
 class Notes:
-    """The notes on a study as a whole, in the study's record; the notes on the course of the search are in `Record`.
+    """The notes on a study as a whole, in the study's record; the notes on single trials and tasks are in `Record`.
 
     Attributes:
         format: the record's format number; see `hpo.study.upgrade`.

@@ -103,7 +103,7 @@ def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_
     Mirror(url, toy, "toy", find_removal("toy").study_id).copy()
     shutil.copytree(toy.path, "runs/copy")
     copy = find_removal("copy")
-    assert any("runs/toy is a copy of the same study" in line for line in lines(copy, mirror=True))
+    assert any("runs/toy is a copy of this study" in line for line in lines(copy, mirror=True))
     remove_study(copy, mirror=True)
     assert manifest.exists()
     removal = find_removal("toy")

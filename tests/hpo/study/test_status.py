@@ -112,7 +112,7 @@ def test_a_foreign_status_is_named_and_a_foreign_report_or_list_of_running_tasks
     (kept / "status.json").write_bytes(content)
     status = read_status(folder)
     assert (status.state, "status.json" in status.error, "\n" in status.error) == ("unreadable", True, False)
-    assert "; remove it: " in status.error, "without it the status is as good as before"
+    assert "; remove the file" in status.error, "without it the status is as good as before"
 
 
 def test_what_is_no_study_is_unreadable(kept, tmp_path):
