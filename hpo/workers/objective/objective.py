@@ -106,7 +106,7 @@ def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
         return ConfigError(text)
     text, kind = text[:LONGEST_REASON], type(error).__name__
     return ConfigError(
-        f"objective: {name} raised {f'{kind}: {text}' if text else kind}; in a shell, --debug shows where"
+        f"objective: {name} raised {f'{kind}: {text}' if text else kind}; in a shell, --debug shows the traceback"
     )
 
 
