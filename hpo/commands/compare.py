@@ -261,9 +261,12 @@ def _compose(
     untracked = [] if any(text.startswith("track") for text in given) else ["track.name=none"]
     overrides = [*untracked, *given]
     tree = compose_search(overrides, config_dir, config)
-    # A strategy's settings may refer to keys of the other overrides. With --config, these change the file instead.
-    others = [] if config else overrides
-    of_label = {label: compose_given("search", [*others, *own], config_dir) for label, own in settings.items()}
+    # A strategy's settings may refer to other keys: with --config, to keys of the file.
+    if config:
+        from hpo.config.composing.compose import compose_strategy
+
+        return tree, {label: compose_strategy(own, config_dir, tree) for label, own in settings.items()}
+    of_label = {label: compose_given("search", [*overrides, *own], config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in of_label.items()}
 
 
