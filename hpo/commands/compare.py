@@ -95,7 +95,13 @@ class Comparison:
         """
         import pandas as pd
 
-        return pd.read_csv(self.folder / "comparison.csv")
+        # A label such as 007 or NA is a text.
+        return pd.read_csv(
+            self.folder / "comparison.csv",
+            dtype=dict.fromkeys(("a", "b", "better"), str),
+            keep_default_na=False,
+            na_values=[""],
+        )
 
     @property
     def exit_code(self) -> int:
@@ -110,7 +116,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of comparison.json, with the folder and the files as absolute paths."""
-        return {"folder": self.folder, "files": [path.absolute() for path in self.files], **self.result}
+        return {"folder": self.folder.absolute(), "files": [path.absolute() for path in self.files], **self.result}
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "pd.DataFrame":
