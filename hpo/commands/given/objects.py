@@ -46,7 +46,7 @@ class Objects:
     def space(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the space with JSON values in place of original values; store the original values in `choices`."""
         with _ending("space"):
-            refuse_whole(_named("space", given))
+            refuse_whole(named("space", given))
             given = without_sweeps(given, config)
             branches, rules = parted(given)
         plain = {}
@@ -61,7 +61,7 @@ class Objects:
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the configuration with only JSON values; store the original values in `constants`."""
         plain = {}
-        for name, value in _named("config", given).items():
+        for name, value in named("config", given).items():
             with _ending(f"config.{name}"):
                 plain[name] = self._constant(value, name)
         return plain
@@ -119,7 +119,7 @@ class Objects:
         if not isinstance(branch, Mapping):
             return branch
         if not is_leaf(branch):
-            inners = _named(f"space.{key}", branch).items()
+            inners = named(f"space.{key}", branch).items()
             return {name: self._branch(inner, f"{key}.{name}") for name, inner in inners}
         fields = dict(branch)
         for name in ("values", "choices"):
@@ -234,7 +234,7 @@ def _ending(where: str) -> Iterator[None]:
         raise ConfigError(f"{where}: contains itself, and cannot be written as JSON; remove the cycle") from None
 
 
-def _named(where: str, given: Any) -> Mapping[str, Any]:
+def named(where: str, given: Any) -> Mapping[str, Any]:
     """Return `given` if it is a mapping with strings as keys; else raise ConfigError."""
     if not isinstance(given, Mapping):
         hint = "; use vars(...)" if hasattr(given, "__dict__") else ""

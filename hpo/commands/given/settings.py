@@ -7,6 +7,7 @@ from typing import Any
 
 from hpo.commands.given.json_values import to_json
 from hpo.commands.given.objective import given_function, suggested_space
+from hpo.commands.given.objects import named
 from hpo.config.composing.references import with_changes
 from hpo.config.directions import known_direction
 from hpo.config.documents import read_yaml, yaml_text
@@ -119,7 +120,7 @@ def settings_of(
     values |= {"split.folds": folds}
     values |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
     given = {key: to_json(value, key)[0] for key, value in values.items() if value is not None}
-    settings = {key: to_json(value, key)[0] for key, value in (settings or {}).items()}
+    settings = {key: to_json(value, key)[0] for key, value in named("settings", settings or {}).items()}
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
             raise ConfigError(
