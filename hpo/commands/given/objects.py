@@ -144,7 +144,7 @@ class Objects:
         """Convert points, rules or conditions to JSON values."""
         if isinstance(given, Mapping):
             return {name: self._point(value, f"{key}.{name}".removeprefix(".")) for name, value in given.items()}
-        if isinstance(given, list | tuple) and key not in self.choices:
+        if isinstance(given, list | tuple) and all(known is not given for known in self.choices.get(key, {}).values()):
             return [self._point(value, key) for value in given]
         return self._stand_in(given, key, "space")
 
@@ -248,13 +248,16 @@ def named(where: str, given: Any) -> Mapping[str, Any]:
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    `given` is the original value. If it has a plain JSON form, return `now`. If it is a dataclass with unchanged field
-    names, return a copy with the changed values. Otherwise, raise ConfigError.
+    `given` is the original value. If it has a plain JSON form, return `now`. If it is a tuple of such values and `now`
+    is a list, return a tuple. If it is a dataclass with unchanged field names, return a copy with the changed values.
+    Otherwise, raise ConfigError.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
         if to_json(given, key)[1]:
             return now
+        if type(given) is tuple and isinstance(now, list) and all(to_json(each, key)[1] for each in given):
+            return tuple(now)
         raise ConfigError(
             f"{key}: must be {before!r}, given {now!r}; the original value is a {type(given).__name__}, which JSON "
             f"cannot represent; to change it, start a new search from Python"
