@@ -281,13 +281,22 @@ def import_trials(
         from hpo.integrations.exchange.csv_table import read_csv
         from hpo.study.files.imports import metrics_of_table
 
+        from hpo.trials.goal import Goal
+        from hpo.trials.table import metric_columns, read_rows
         table = Path(place).expanduser()
         # In the table of a study or an import, the column `score` has the leading metric.
         theirs = {} if metric or direction or table.name != "trials.csv" else metrics_of_table(table)
-        leading, direction = next(iter(theirs.items()), ("score", direction))
-        imported = read_csv(table, metric or "score", keys, direction)
-        if theirs and "score" not in (rename or {}):
-            imported = renamed(imported, {"score": leading})
+        metrics: dict[str, Direction | None] = {metric or "score": direction}
+        names: dict[str, str] = {}
+        if theirs:
+            # The column `score` has the leading metric.
+            row = next(iter(read_rows(table, ("score",))), {})
+            names = {column: name for name, column in metric_columns(row, Goal(theirs)).items()}
+            metrics = {column: theirs[name] for column, name in names.items()}
+        imported = read_csv(table, metrics, keys)
+        imported = renamed(
+            imported, {old: new for old, new in names.items() if old not in named("rename", rename or {})}
+        )
     elif metric:
         from hpo.integrations.exchange.ray_folder import read_ray
 
