@@ -13,10 +13,14 @@ from typing import Annotated, Any, Literal
 
 from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word, list_of, refuse_without_effect
 from hpo.config.secrets import hide_in_argument
+from hpo.config.keys import OWN, SEARCH_SECTIONS
 from hpo.errors import ConfigError
+from hpo.config.shipped import names_of
 
 FOLDER = "my_conf"
 
+# YAML or Hydra does not read these words as texts.
+_NO_TEXTS = ("yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
 
 @dataclass(frozen=True)
 class Created(Fields):
@@ -69,6 +73,11 @@ def _refuse_bad_name(name: str) -> None:
             f"given {name!r}"
         )
     if name in sys.stdlib_module_names or find_spec(name) is not None:
+    if name in (*SEARCH_SECTIONS, OWN, "defaults", *names_of("study")) or name.lower() in _NO_TEXTS:
+        raise ConfigError(
+            f"name: must not have a meaning in a configuration (a section, a shipped study, or a word such as yes or "
+            f"null), given {name!r}; choose another name"
+        )
         raise ConfigError(f"name: a module '{name}' exists already; choose another name")
 
 
