@@ -170,7 +170,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
     """Return a user's overrides; `objective=m:f` becomes, for example, `objective=m:f(config)`. See `with_form`."""
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
-    searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
+    searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.lstrip("+").startswith("space.")]
 
     def read(text: str) -> str:
         value = plain_value(parse_override(written_out(text)).value()) if text.startswith("objective=") else None
@@ -198,7 +198,7 @@ def compose_search(
     override `~space.first` prevents this.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
-    if config_file:
+    if config_file or not {"space", "objective"} <= tree.keys():
         return tree
     own = own_part(tree)
     if not tree["space"] and str(tree["objective"]).endswith("(trial)"):
