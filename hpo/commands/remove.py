@@ -83,7 +83,7 @@ def clean(
         hpo clean digits reviews
         hpo clean --logs                  all studies, with the logs of complete trials
     """
-    folders = [find_study(str(study)) for study in dict.fromkeys(studies)]
+    folders = [*{folder.path: folder for folder in (find_study(str(study)) for study in studies)}.values()]
     for folder in folders:
         # Check all studies first: an error later would hide what was freed before it.
         folder.refuse_running()

@@ -34,6 +34,8 @@ _OTHERS = frozenset(
 
 # The additional columns of studies with several metrics or with limits.
 _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
+OWN_COLUMNS = _OTHERS | _OF_SEVERAL
+"""The columns of trials.csv that are neither hyperparameters nor values from the objective, without the folds."""
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:

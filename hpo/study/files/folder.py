@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -89,7 +90,7 @@ class StudyFolder:
     @property
     def go_on(self) -> str:
         """The command with which a user continues the study."""
-        return f"hpo {'ask' if self.is_outside else 'resume'} {self.reference}"
+        return f"hpo {'ask' if self.is_outside else 'resume'} {shlex.quote(self.reference)}"
 
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration to config.yaml, from which commands resume or reproduce the study."""
