@@ -161,7 +161,7 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         """Return the epoch and the leading metric of a report as texts, which are empty if the report lacks them."""
         epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
         epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
-        value = point.get(self._study.metric)
+        value: Any = point.get(self._study.metric)
         return [epoch, f"{self._study.metric} {self._score_text(value)}" if is_number(value) else ""]
 
     def _time_left(self) -> str:
