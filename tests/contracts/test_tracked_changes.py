@@ -1,6 +1,7 @@
 """What MLflow shows of a study that goes on, ends otherwise or is deleted, and the names and views that are sent."""
 
 from dataclasses import replace
+from functools import partialmethod
 from types import SimpleNamespace
 
 import pytest
@@ -12,18 +13,19 @@ from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.track.names import mlflow_name
-from hpo.track.projection import open_in_tracker
+from hpo.track.projection import _params, open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
 from hpo.track.tracker import Curve, MlflowTracker
 from hpo.track.views import opened, study_views
 from hpo.trials.goal import Goal, finished
+from hpo.trials.record.user_actions import Raise, UserAction
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.training.own_lines import run_name
 from tests.faults.test_mlflow import Eventful
 from tests.hpo.engine.made import ended
 from tests.hpo.report.made_up import trial as made_up_trial
-from tests.studies import prepared, refuses, shipped, toy_config
+from tests.studies import composed, prepared, refuses, shipped, toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -126,18 +128,19 @@ def test_where_a_trial_changes_the_front_only_runs_that_changed_are_written(fold
     assert (shown[:3], sorted(shown[3:])) == (["true", "true", "false"], ["false", "false", "true"])
 
 
-def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder):
+def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder, monkeypatch):
     ids = {}
     for name in "ab":
         study = tracked_study(folder, study={**toy_config()["study"], "name": name})
         tracker, ids[name] = tracker_of(replace(study, folder=StudyFolder(folder / name)), folder)
         for number in range(3):
             tracker.trial_opened(made_up_trial(number, [0.5]))
-    uri = study.config.track.uri
-    client = MlflowClient(uri)
-    assert may_have_study(uri, ids["a"])
-    assert (delete_study(uri, ids["a"]), [may_have_study(uri, ids[name]) for name in "ab"]) == (4, [False, True])
-    assert delete_study(uri, ids["a"]) == 0
+    uri = f"{study.config.track.uri}?timeout=30"
+    client, search = MlflowClient(uri), MlflowClient.search_experiments
+    client.create_experiment("later")
+    monkeypatch.setattr(MlflowClient, "search_experiments", partialmethod(search, max_results=1))
+    assert (may_have_study(uri, ids["a"]), delete_study(uri, ids["a"]), delete_study(uri, ids["a"])) == (True, 4, 0)
+    assert [may_have_study(uri, ids[name]) for name in "ab"] == [False, True]
     experiment = client.get_experiment_by_name("tests")
     left = client.search_runs([experiment.experiment_id])
     assert [run.info.run_name for run in left if run.data.tags["hpo.kind"] == "study"] == ["b"]
@@ -161,7 +164,7 @@ def test_names_are_short_and_bounded(point, name):
 
 @pytest.mark.parametrize(("epochs", "steps", "expected"), [
     ([1, 2, 2.5], [50, 100, 125], [1, 2, 3]), ([0.5, 1, 1.5], [50, 100, 150], [50, 100, 150]),
-    ([0.5, 1, 1.5], [None] * 3, [1, 2, 3]), ([None] * 2, [50, 100], [50, 100])
+    ([0.5, 1, 0.5, 1.5], [None] * 4, [1, 2, 1, 3]), ([None] * 2, [50, 100], [50, 100])
 ])  # fmt: skip
 def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epochs, steps, expected):
     curve = Curve("fold_0")
@@ -172,13 +175,24 @@ def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epo
 
 def test_a_trial_has_the_spread_over_folds_and_the_parameters_of_the_largest_fold(tmp_path):
     config, sent = toy_config(objective="toy_data:noisy", split=shipped("default", "split") | {"folds": 2}), []
-    outcomes = {fold: Outcome({"score": 0.5 + 0.2 * fold, "parameters": 700 + 200 * fold}) for fold in (0, 1)}
+    metrics = ({"score": 0.5 + 0.2 * fold, "parameters": 700 + 200 * fold, "f1(a)": 1, "f1[a]": 2} for fold in (0, 1))
+    outcomes = dict(enumerate(map(Outcome, metrics)))
     trial = finished(Trial(0, 0, {"toy.lr": 0.1}), outcomes, Goal({"score": "maximize"}))
-    MlflowTracker(prepared(tmp_path, config), SimpleNamespace(send=sent.append)).trial_finished(trial)
+    tracker = MlflowTracker(prepared(tmp_path, config), SimpleNamespace(send=sent.append))
+    tracker.user_acted(UserAction(Raise(trials=9)))
+    tracker.trial_finished(trial)
     ((_, closed),) = sent
     expected = {"score": 0.6, "score_standard_deviation": 0.2 / 2**0.5, "num_parameters": 900}
+    expected |= {"fold_0/final_f1_a_": 1, "fold_0/final_f1_a__": 2}
+    assert closed["done"] == "1 of 9"
     assert {name: closed["metrics"][name] for name in expected} == pytest.approx(expected)
     assert (trial.num_parameters, Trial(0, 0, {}).num_parameters) == (900, None)
+
+
+def test_settings_of_a_study_have_no_value_of_a_searched_mapping_and_of_references_the_text():
+    space = "space={m: {choices: [{w: 1, d: 2}, {w: 3, d: 4}]}}"
+    params = _params(composed("objective=toys:score", "study.metric=score", "+m={w: 1, d: 2}", "+k=${m.w}", space))
+    assert {key: value for key, value in params.items() if key[:2] in ("k", "m.")} == {"k": "${m.w}"}
 
 
 @pytest.mark.parametrize("count", [1, 2, 30])
