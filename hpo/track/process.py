@@ -69,6 +69,7 @@ class _Sender:
     _arrived: "queue.SimpleQueue[Call | None]" = field(default_factory=queue.SimpleQueue)
     _unsent: "list[Call]" = field(default_factory=list)
     _batch: int = _BATCH
+    _has_imported: threading.Event = field(default_factory=threading.Event)
     _is_closed: bool = False
     _has_warned: bool = False
     _last_progress: float = field(default_factory=time.monotonic)
@@ -88,6 +89,8 @@ class _Sender:
         self._last_call = min(self._last_call, patience)
         self._last_progress = time.monotonic()
         self._arrived.put(None)
+        # Do not count the import, which takes seconds on a busy machine and cannot hang.
+        self._has_imported.wait()
         while time.monotonic() < self._last_progress + patience:
             time.sleep(0.2)
         self._warn(TimeoutError("no answer in time"))
@@ -136,6 +139,8 @@ class _Sender:
             if self._sink is None:
                 from hpo.track.sink import MlflowSink  # lazy, because it imports mlflow, which takes seconds
 
+                self._last_progress = time.monotonic()
+                self._has_imported.set()
                 self._sink = MlflowSink(self.uri, self.experiment, Path(self.artifact_root))
                 self._last_progress = time.monotonic()
             # After a failure the failed batch and all later calls remain.
