@@ -1,11 +1,12 @@
 """The base classes of displays of a running search, and the lines that all displays share."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from hpo.config.keys import is_number
 from hpo.config.sections import DispatchSection
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
@@ -158,6 +159,13 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         if self._best is not None and self._best.score is not None:
             best = f"{self._score_text(self._best.score)} (trial {self._best.number})"
         return f"best {self._study.metric} {best}"
+
+    def _point_texts(self, point: Mapping[str, Any]) -> list[str]:
+        """Return the epoch and the leading metric of a report as texts, which are empty if the report lacks them."""
+        epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
+        epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
+        value: Any = point.get(self._study.metric)
+        return [epoch, f"{self._study.metric} {self._score_text(value)}" if is_number(value) else ""]
 
     def _time_left(self) -> str:
         """Return `seconds_left` as text; empty without an estimate, and if no time is left."""

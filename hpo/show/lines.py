@@ -20,12 +20,16 @@ def summary_lines(view: StudyView) -> Iterator[str]:
 
 def summary_html(view: StudyView) -> str:
     """Return the summary as HTML for a notebook: the winner with its point, or why there is none."""
-    texts = (f"{view.study}: {view.says}", f"{done_text(view)}, {_failed_text(view)}", best_text(view))
-    head, *lines = map(html.escape, texts)
+    texts = (f"{view.study}: {view.says}", _counts_text(view), best_text(view))
+    head, *lines = map(html.escape, filter(None, texts))
     point = {} if view.best is None else view.best.point
     rows = [(html.escape(key), html.escape(format_value(value))) for key, value in point.items()]
     cells = "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in rows)
     return "<br>".join([f"<b>{head}</b>", *lines, *([f"<table>{cells}</table>"] if cells else [])])
+
+
+def _counts_text(view: StudyView) -> str:
+    return f"{done_text(view)}, {_failed_text(view)}" if view.budget else ""
 
 
 def _failed_text(view: StudyView) -> str:
@@ -136,8 +140,8 @@ def _none_text(view: StudyView) -> str:
 def _outcome(view: StudyView) -> Iterator[str]:
     if view.state == "unreadable":
         return
-    if view.budget:
-        yield f"{done_text(view)}, {_failed_text(view)}"
+    if text := _counts_text(view):
+        yield text
     if view.finalists:
         yield _finalists_text(view)
     if len(view.metrics) > 1 and view.best is not None:

@@ -234,16 +234,14 @@ class TerminalProgress(Progress):
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), sign in sorted(self._running.items()):
-            table.add_row(*self._running_cells(number, index, sign.point), self._ago(sign), sign.where)
+            cells = (*self._running_cells(number, index, sign.point), self._ago(sign), sign.where)
+            # A plain string would be markup, in which a metric such as `f1[macro]` loses its brackets.
+            table.add_row(*map(Text, cells))
         # The padding adds the line break that the bar lacks.
         return Group(Text(printable(head)), Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
-        epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
-        epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
-        value = point.get(self._study.metric)
-        score = f"{self._study.metric} {self._score_text(value)}" if isinstance(value, float) else ""
-        return [self._name(number, index), epoch, printable(score)]
+        return [self._name(number, index), *map(printable, self._point_texts(point))]
 
     def _ago(self, sign: Sign) -> str:
         seconds = max(0.0, self._clock() - sign.at)

@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hpo.errors import TrackError
+from hpo.formatting import cut_text
 from hpo.track.names import mlflow_name
-from hpo.track.store import all_runs, find_run, reading, unsent
+from hpo.track.store import all_runs, experiment_ids, find_run, reading, unsent
 from hpo.track.views import (
     EXPERIMENTS,
     LARGEST_VIEW,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 _SCORE = "score"
+# Most characters of the studies' names in the name of a view, which has little room.
+_LONGEST_TITLE = 1000
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,7 @@ def pages_of_all(uri: str) -> list[Page]:
     """
     try:
         with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
-            experiments = [each.experiment_id for each in client.search_experiments()]
-            latest = client.search_runs(experiments, "tags.`hpo.kind` = 'study'", max_results=1)
+            latest = client.search_runs(experiment_ids(client), "tags.`hpo.kind` = 'study'", max_results=1)
     except (TrackError, ImportError):
         # The server shows the reason; the database driver may be missing only in this process.
         return [Page(EXPERIMENTS)]
@@ -84,7 +87,7 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
         TrackError: a study is not in MLflow, the studies are in different experiments, or the store is not writable.
     """
     key = f"hpo-{hashlib.sha256(' '.join(sorted(study.id for study in studies)).encode()).hexdigest()[:12]}"
-    names = ", ".join(study.name for study in studies)
+    names = cut_text(", ".join(study.name for study in studies), _LONGEST_TITLE)
     with reading(uri, f"uri: {uri} cannot be written: {{reason}}") as client:
         runs = {study.id: _run_of(client, uri, study) for study in studies}
         experiment = runs[studies[0].id].info.experiment_id
@@ -129,13 +132,11 @@ def _fitting(
         "others": [name for name in ("amount", "cost") if name in metrics],
         "curves": [curve for curve in curves if curve in metrics],
     }
-    most = max(map(len, trials.values()))
-    while True:
-        run_ids = [run.info.run_id for runs in trials.values() for run in runs[:most]]
-        view = compared_view(f"{names}: trials", when, table, run_ids)
-        if len(view) <= LARGEST_VIEW:
-            return view, len(run_ids)
-        most = most * 9 // 10
+    # The best trials of all studies come first, then the second-best trials, and so on.
+    run_ids = [run.info.run_id for rank in zip_longest(*trials.values()) for run in rank if run is not None]
+    while len(view := compared_view(f"{names}: trials", when, table, run_ids)) > LARGEST_VIEW and run_ids:
+        run_ids = run_ids[: len(run_ids) * 9 // 10]
+    return view, len(run_ids)
 
 
 def _best_first(client: "MlflowClient", experiment: str, parent: "Run", study: TrackedStudy) -> "list[Run]":

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpo.config.goals import at_scale
@@ -27,12 +27,13 @@ def metric_names(goal: Goal) -> dict[str, str]:
     """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
     If there is only one name, it becomes `score`. If there are several names, the names in `_OURS`, such as `seconds`,
-    get the prefix `metric.`, except a leading metric with the name `score`. Then `mlflow_name` changes each name.
+    get the prefix `metric.`, except a leading metric with the name `score`. Then `mlflow_names` changes the names.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
     taken = _OURS - ({"score"} & {goal.metric})
-    return {name: mlflow_name(f"metric.{name}" if name in taken else name) for name in goal.names}
+    names = [f"metric.{name}" if mlflow_name(name) in taken else name for name in goal.names]
+    return dict(zip(goal.names, _distinct(names), strict=True))
 
 
 def mlflow_name(name: str) -> str:
@@ -47,5 +48,15 @@ def mlflow_name(name: str) -> str:
 
 
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by name, with each name changed by `mlflow_name`."""
-    return {mlflow_name(key): value for key, value in values.items()}
+    """Return the values by name, with each name changed by `mlflow_name`; `_` follows a name that is already taken."""
+    return dict(zip(_distinct(values), values.values(), strict=True))
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for name in map(mlflow_name, names):
+        free = name
+        while free in found:
+            free += "_"
+        found.append(free)
+    return found

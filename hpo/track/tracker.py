@@ -17,9 +17,11 @@ from hpo.config.sections import TrackSection
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
 from hpo.study.study import PreparedStudy, counts_of
-from hpo.track.names import metric_names, mlflow_name, parameters
+from hpo.track.names import metric_names, mlflow_names, parameters
 from hpo.track.store import mlflow_environment
+from hpo.trials.places import place_of
 from hpo.trials.ranking import front
+from hpo.trials.record.user_actions import Raise, UserAction
 from hpo.trials.trial import State, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.objective.path import path_variable, python
@@ -183,6 +185,11 @@ class MlflowTracker(Observer):
             time=trial.ended or time.time(),
         )
 
+    def user_acted(self, action: UserAction) -> None:
+        """Use the new budget if the user raised the budget of trials."""
+        if isinstance(action.request, Raise) and action.request.trials is not None:
+            self._budget = action.request.trials
+
     def show_front(self, members: Sequence[Trial]) -> None:
         """Mark the trials on the front, if there are several metrics."""
         if len(self._goal.metrics) > 1:
@@ -224,7 +231,7 @@ class MlflowTracker(Observer):
             fold = self._layout.name(index)
             numbers = {name: each for name, each in outcome.notes.items() if not isinstance(each, str)}
             numbers |= outcome.metrics
-            metrics |= {f"{fold}/final_{mlflow_name(name)}": each for name, each in numbers.items()}
+            metrics |= {f"{fold}/final_{name}": each for name, each in mlflow_names(numbers).items()}
             if outcome.num_parameters is not None:
                 metrics["num_parameters"] = outcome.num_parameters
         if trial.score is not None and len(self._goal.names) > 1:
@@ -248,7 +255,7 @@ class MlflowTracker(Observer):
         limits = {"hpo.is_within_limits": str(trial.keeps_limits).lower()} if is_judged else {}
         error = {"hpo.error": trial.error} if trial.error else {}
         texts = {name: each for name, each in trial.belonging("notes").items() if isinstance(each, str)}
-        notes = {f"note.{mlflow_name(name)}": each for name, each in texts.items()}
+        notes = {f"note.{name}": each for name, each in mlflow_names(texts).items()}
         return {"hpo.metric": self._goal.metric, "hpo.state": trial.state, **limits, **error, **notes, **_amount(trial)}
 
 
@@ -257,26 +264,27 @@ class Curve:
 
     If the first point of the curve has an integer `epoch`, each point's `epoch` is its step in MLflow. Otherwise, if
     the first point has a `step`, each point's `step` is its step in MLflow. Fractions are rounded up. A point without
-    this value gets its position in the curve, from 1.
+    this value gets its position in the curve, from 1. A second attempt repeats the steps of the first attempt.
     """
 
     def __init__(self, task: str) -> None:
         self._task = task
         self._axis: str | None = None
-        self._num_points = 0
+        # The positions of places. A second attempt of a task reports places again.
+        self._positions: dict[float, int] = {}
 
     def point(self, point: Mapping[str, Any], when: float | None = None) -> "Point":
         """Return the next point of the curve in MLflow's form; `when` is the point's time (None = now)."""
         numbers = {
             key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)
         }
-        self._num_points += 1
+        position = self._positions.setdefault(place_of(point), len(self._positions) + 1)
         if self._axis is None:
             is_whole = float(numbers.get("epoch", 0.5)).is_integer()
             self._axis = "epoch" if is_whole else "step" if "step" in numbers else "number"
-        step = math.ceil(numbers.get(self._axis, self._num_points))
+        step = math.ceil(numbers.get(self._axis, position))
         shown = {name: value for name, value in numbers.items() if name not in ("epoch", "step", "epochs")}
-        metrics = {f"{self._task}/{mlflow_name(name)}": value for name, value in shown.items()}
+        metrics = {f"{self._task}/{name}": value for name, value in mlflow_names(shown).items()}
         return {"step": step, "metrics": metrics, "time": when or time.time()}
 
 

@@ -264,5 +264,6 @@ def _axis(metric: str) -> dict[str, str]:
 
 
 def _one_of(run_ids: Sequence[str]) -> str:
-    listed = ",".join(f"'{run_id}'" for run_id in run_ids)
+    # MLflow refuses an empty list; no run has an empty id.
+    listed = ",".join(f"'{run_id}'" for run_id in run_ids or [""])
     return f"attributes.run_id IN ({listed})"

@@ -316,7 +316,7 @@ def sqlite_path(url: str) -> Path | None:
     """Return the path of a SQLite storage; None for other storages."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return None
     return Path(parsed.database) if parsed.drivername.startswith("sqlite") and parsed.database else None
 

@@ -91,9 +91,9 @@ def client_of(uri: str) -> "MlflowClient":
     If the store is a SQLite file, the function holds a lock, so that only one process at a time creates the tables.
     """
     from mlflow import MlflowClient
+    from sqlalchemy.engine import make_url
 
-    folder = Path(uri.partition(":///")[2]).parent
-    if not uri.startswith("sqlite") or not folder.is_dir():
+    if not uri.startswith("sqlite") or not (folder := Path(make_url(uri).database or "").parent).is_dir():
         return MlflowClient(uri)
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -210,7 +210,7 @@ TABLES = {
 }
 STORES = {
     "an MLflow folder": (["track=mlflow", "track.uri=./mlruns"], "track.uri", "begin with one", "sqlite:///mlflow.db"),
-    "a database without a file": (["track=mlflow", "track.uri=sqlite://"], "track.uri: must name a file"),
+    "a database without a file": (["track=mlflow", "track.uri=sqlite:///:memory:"], "track.uri: must name a file"),
     "no address": (["track=mlflow", "track.uri=''"], "track.uri", "at least 1 character"),
     "a database that is none": (["track=mlflow", "track.uri=sqlite:///m.db"], "track.uri: m.db", {"m.db": "x" * 200}),
     "a name longer than MLflow's": (["track.experiment=" + "x" * 501], "track.experiment", "at most 500"),
