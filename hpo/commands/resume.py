@@ -1,6 +1,5 @@
 """`resume`, which continues a study, and `extend`, which trains the best trials of a study in a new study."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from hpo.commands.given.settings import overrides_with_form, with_settings
 from hpo.commands.steer import raise_budget
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.references import with_changes
-from hpo.config.keys import refuse_unknown
+from hpo.config.keys import refuse_unknown, within
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
 from hpo.report.formatting import point_text
@@ -176,8 +175,7 @@ def extend(
     moved = moved_sources(folder.config().to_dict(), config.to_dict())
     extended = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     if climb:
-        keys = [change.partition("=")[0].lstrip("+") for change in given]
-        config = config_at_larger_scale(extended, config, keys)
+        config = config_at_larger_scale(extended, config, _keys(given))
     else:
         with opened_run(extended) as run:
             picked = choose_trials(extended, run.history, _BEST if best is None else best, trials)
@@ -240,19 +238,21 @@ def _config_of_extension(
     If `climb` is true and the study has scales, apply the keys of the study's largest scale before `changes`.
     """
     frozen = folder.config()
-    if climb and frozen.study.scales is not None:
-        largest = frozen.study.scales[-1]
-        if isinstance(changes, Mapping):
-            changes = {**largest, **changes}
-        else:
-            changes = [*(f"{key}={json.dumps(value)}" for key, value in largest.items()), *changes]
+    largest = (frozen.study.scales or [{}])[-1] if climb else {}
     if not isinstance(changes, Mapping):
-        return changed_config(folder, changes)
+        given = _keys(changes)
+        others = {key: value for key, value in largest.items() if not any(within(key, one) for one in given)}
+        return config_from_dict(with_changes(changed_config(folder, changes).to_dict(), others))
     tree = at_places(frozen, data or {}).to_dict()
     if climb:
         tree["strategy"].setdefault("costs", None)
+    changes = {**largest, **changes}
     refuse_unknown(changes, tree, "changes")
     return config_from_dict(with_changes(tree, changes))
+
+
+def _keys(changes: Changes) -> list[str]:
+    return [change.partition("=")[0].lstrip("+~") for change in changes]
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:
