@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import Overrides, Progress, StudyOrMirror, StudyRef, Trust, Word, refuse_without_effect
-from hpo.commands.given.settings import overrides_with_form, with_settings
+from hpo.commands.given.settings import overrides_with_form, settings_of, with_settings
 from hpo.commands.steer import raise_budget
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.references import with_changes
@@ -92,16 +92,18 @@ def resume(
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
     refuse_without_effect(
-        {"--trust": trust and not is_url}, "on a study in a local folder, because only a study from a URL needs trust"
+        {"trust": trust and not is_url}, "on a study in a local folder, because only a study from a URL needs trust"
     )
     if is_url:
         folder = restore(str(study))
         notes.append(f"copied to {folder}")
     else:
         folder = find_study(str(study))
-    given = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
-    changes = {**(settings or {}), **{key: value for key, value in given.items() if value is not None}}
+    changes = settings_of(settings, workers=workers, trials=trials, minutes=minutes)
     config = changed_config(folder, _one_form(overrides, changes, data), data)
+    if name is None and folder.holder() is not None:
+        without_effect = {"callbacks": callbacks, "allow_changes": allow_changes}
+        refuse_without_effect(without_effect, "while the study is running, because only its budget can change")
     if name is None and (answer := raise_budget(folder, config)) is not None:
         from hpo.session.running import Searched
 
@@ -169,8 +171,12 @@ def extend(
     """
     if climb:
         refuse_without_effect({"trial": trials, "best": best}, "with climb, which searches around the best trials")
+    if not isinstance(trials, Sequence):
+        raise ConfigError(f"trials: must be a list of trial numbers, given {trials!r}")
+    if trials:
+        refuse_without_effect({"best": best}, "with trial, which says which trials to train")
     folder = find_study(str(study))
-    given = _one_form(overrides, {**(changes or {}), **({"study.name": name} if name else {})}, data)
+    given = _one_form(overrides, settings_of(changes, name=name), data)
     config = _config_of_extension(folder, given, data, climb)
     moved = moved_sources(folder.config().to_dict(), config.to_dict())
     extended = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})

@@ -79,8 +79,7 @@ def test_optional_functions_are_given_by_a_decorator():
     ({"strategy": dict}, "strategy: must be a name, a dict with `name` and settings, or 'module:Class' for a class of"),
     ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
     ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
-    ({"choose": {"a": 1}}, "choose: must name metrics of the study"),
-    ({"objective": {"a": 1}, "space": None}, "must be a complete configuration"),
+    ({"choose": {"a": 1}}, "choose: must name metrics"), ({"objective": {"a": 1}, "space": None}, "must be a complete"),
     ({"objective": {}, "space": {"lr": (0, 1)}, "metric": "f1"}, "space, metric: have no effect with a"),
     ({"strategy": "cma_es", "space": {"x": (0, 1)}, "limits": {"memory": 3}}, "limits={'memory': 3.0}; choose"),
 ])  # fmt: skip
