@@ -350,8 +350,8 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
     If the command fails, raise TrackError with the command's error.
     """
     process = subprocess.Popen(
-        python("hpo", *words, "--no-browser", "--json"),
-        stdin=subprocess.DEVNULL,
+        python("hpo.cli.tied", *words, "--no-browser", "--json"),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
