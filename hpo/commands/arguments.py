@@ -149,6 +149,15 @@ def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
 
 
+def is_yes(question: str) -> bool:
+    """Ask a question on the terminal, and return whether the answer is yes; Ctrl-D, the end of the input, means no."""
+    try:
+        return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
 PICTURES = (".png", ".html")
 
 

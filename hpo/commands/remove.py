@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import Fields, StudyRef, Word, Yes
+from hpo.commands.arguments import Fields, StudyRef, Word, Yes, is_yes
 from hpo.config.secrets import hide_secrets
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, HpoError, StudyError, printable
@@ -179,7 +179,7 @@ def remove(
         print("\n".join(lines))
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise ConfigError("remove: cannot ask for confirmation without a terminal; give --yes to remove anyway")
-        if input("remove it? (yes/no) ").strip().lower() not in ("y", "yes"):
+        if not is_yes("remove it?"):
             raise ConfigError("remove: nothing was removed, because the answer was no")
         lines = []
     removed: list[RemovedStudy] = []

@@ -18,7 +18,7 @@ from hpo.session.status_writer import StatusWriter
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display, Ended
-from hpo.study.files.requests import refuse_left_over
+from hpo.study.files.requests import answering, refuse_left_over
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.results.after_search import trials_to_finish
@@ -67,6 +67,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
     with ExitStack() as stack:
         # Lock first: readers then show that the study is starting.
         stack.enter_context(study.folder.lock())
+        stack.enter_context(answering(study.folder))
         stopping.tidy_up = study.folder.remove_uncreated
         # Create a new study after its workers have started, so that an error leaves no trace. Open an existing record
         # first, because it may need no workers at all.

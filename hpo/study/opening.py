@@ -95,7 +95,7 @@ def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
 
 
 def change_choice(study: PreparedStudy) -> None:
-    """Change how an existing study chooses its winner: write the new `study.choose` and limits, and note the change.
+    """Change how an existing study chooses its winner: write the new `study.choose`, and note the change.
 
     Raises:
         StudyError: a process runs the study, or the record cannot be opened.
@@ -103,8 +103,11 @@ def change_choice(study: PreparedStudy) -> None:
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
+        # Read the file again, because another process may have raised the budget before this one had the lock.
+        frozen = study.folder.config()
+        study = replace(study, config=frozen.with_study(choose=study.config.study.choose))
         with closing(continue_record(_stored(study))) as record:
-            _note_choice(study, study.folder.config(), record)
+            _note_choice(study, frozen, record)
         study.folder.freeze(study.config)
 
 

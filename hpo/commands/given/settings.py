@@ -107,7 +107,7 @@ def search_tree(
 
 def settings_of(
     settings: Mapping[str, Any] | None,
-    metric: Any,
+    metric: Any = None,
     workers: int | None = None,
     folds: int | None = None,
     **arguments: Any,
@@ -124,7 +124,7 @@ def settings_of(
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
             raise ConfigError(
-                f"{key}: must be given once, given {given[key]!r} as argument and {settings[key]!r} in settings"
+                f"{key}: must be given once, given {given[key]!r} as argument and {settings[key]!r} by this key"
             )
     return {**settings, **given}
 

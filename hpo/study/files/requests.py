@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +20,8 @@ from hpo.study.files.status import read_status
 Verb = Literal["add", "retry", "stop", "raise"]
 _ANSWER = ".answer"
 _SECONDS_BETWEEN_POLLS = 0.1
+# The folder of the study whose search this thread runs. The thread would wait forever for its own answer.
+_ANSWERED_HERE: ContextVar[Path | None] = ContextVar("answered_here", default=None)
 # Advice while an ask-and-tell session has the study open.
 _SESSION_ADVICE: Mapping[Verb, str] = {
     "add": "add the point in the session's process (`session.add`), or repeat the request after the session's end",
@@ -70,9 +73,15 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     """Send a request to the process that runs a study's search, and return the text of the answer.
 
     Raises:
-        StudyError: the process refuses the request, the search ends before the process reads the request, or an
-            ask-and-tell session has the study open.
+        StudyError: the process refuses the request, the search ends before the process reads the request, an
+            ask-and-tell session has the study open, or this thread runs the search.
     """
+    if _ANSWERED_HERE.get() == folder.path:
+        raise StudyError(
+            f"study: this thread runs the search of {folder}, so it cannot wait for the search's answer; in a "
+            f"callback f(study, trial), use `study.add`, `study.retry` or `study.stop`; raise the budget after the "
+            f"search, or from another process"
+        )
     if read_status(folder).phase == "ask-and-tell":
         raise StudyError(
             f"study: {folder} is open in an ask-and-tell session of {folder.holder() or 'a process'}; a session "
@@ -130,6 +139,16 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
                     "the version of hpo that runs the search cannot read this request; send it with that version",
                     is_done=False,
                 )
+
+
+@contextmanager
+def answering(folder: StudyFolder) -> Iterator[None]:
+    """In the `with` block, this thread runs the study's search and answers requests, so it must send none."""
+    token = _ANSWERED_HERE.set(folder.path)
+    try:
+        yield
+    finally:
+        _ANSWERED_HERE.reset(token)
 
 
 def refuse_left_over(folder: StudyFolder) -> None:

@@ -193,6 +193,8 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
     Raises:
         HpoError: the configuration is not valid, or neither the configuration nor the objective has scales.
     """
+    if over not in ("width", "depth"):
+        raise ConfigError(f"over: must be width or depth, given {over!r}")
     config = config_from_dict(tree)
     objective = resolve(config.objective, str(Path.cwd()), config.secrets)
     objective.refuse_bad_config(config.objective_config)

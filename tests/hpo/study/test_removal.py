@@ -119,7 +119,7 @@ def test_the_command_removes_only_after_a_yes(capsys, monkeypatch, study):
     assert "give --yes" in refused(capsys, "remove", "made")
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda _: "no")
+    monkeypatch.setattr("builtins.input", lambda _: (_ for _ in ()).throw(EOFError))
     assert "nothing was removed" in refused(capsys, "remove", "made")
     monkeypatch.setattr("builtins.input", lambda _: "yes")
     code, out, _ = hpo(capsys, "remove", "made")
