@@ -50,7 +50,7 @@ class Place:
                 with file:
                     for piece in pieces:
                         file.write(piece)
-            except BaseException:
+            except BaseException:  # also an interrupt, after which the library would publish what was written
                 if not is_disk:
                     file.discard()
                 raise

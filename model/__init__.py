@@ -1,1 +1,1 @@
-"""Networks and their trainer: data, networks, optimisation and checkpoints. The package imports nothing from hpo."""
+"""Neural networks, and the code that trains, stores and applies them. The package imports nothing from hpo."""

@@ -36,7 +36,7 @@ def attention_maps(checkpoint_dir: str, text: str, target: str | None) -> list[d
         name = checkpoint.config.data.name
         raise ValueError(f"target: has no effect on a model with data={name}; leave the target out")
     if target is not None and not target.strip():
-        raise ValueError("target: must not be empty; give some text, or leave it out")
+        raise ValueError("target: must not be empty; give some text, or leave the target out")
     refuse_surrogates(text, "input")
     refuse_surrogates(target or "", "target")
     warn_of_cut(checkpoint, [text])

@@ -1,6 +1,6 @@
-"""The coordinate check: measures the mean output size of each layer after some steps of training.
+"""The coordinate check: measures the mean absolute output of each layer after some steps of training.
 
-These sizes should not depend on the width or depth of the network.
+These means should not depend on the width or depth of the network.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,11 +47,11 @@ def output_sizes(task: Mapping[str, Any]) -> dict[int, dict[str, float]]:
 
 
 def is_of_any_depth(name: str) -> bool:
-    """Return whether a size in the result of `sizes_after` can be compared between networks of different depth.
+    """Return whether a number in the result of `sizes_after` can be compared between networks of different depth.
 
-    `name` is the key of the size. The result is False for two kinds of sizes, which depend on the number of layers:
+    `name` is the key of the number. The function returns False for numbers that depend on the number of layers:
 
-    - the output of a layer of the stack, such as `encoder.layers.0`;
+    - the mean absolute output of a layer of the stack, such as `encoder.layers.0`;
     - the change of an output (a key that ends in ", changed"), except the change of the head's output.
     """
     is_sum = name.rpartition(".")[2].isdigit()
@@ -61,7 +61,7 @@ def is_of_any_depth(name: str) -> bool:
 def sizes_after(
     steps: Sequence[int], task: Task, config: Config[Any, Any], data: Encoded, batch: Tensor
 ) -> dict[int, dict[str, float]]:
-    """Train a new network on one batch, and return the output sizes by step and layer.
+    """Train a new network on one batch, and return the mean absolute outputs by step and layer.
 
     The initial weights come from torch's random generator. `steps` are the steps after which to measure, and `batch`
     holds the positions of the examples in `data`.
@@ -99,7 +99,7 @@ def _size(output: Tensor) -> float:
 
 @contextmanager
 def _recorded(network: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Record each layer's most recent output inside the context; yield the dict of the outputs by layer name."""
+    """Record the most recent output of each layer during the `with` block; yield a dict of outputs by layer name."""
     outputs: dict[str, Tensor] = {}
 
     def record(name: str, _: nn.Module, __: Any, output: Any) -> None:

@@ -17,7 +17,7 @@ GATES = {"lstm": 4, "gru": 3}
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a forward pass for one token.
+    """The amount of computation in a forward pass, for one token.
 
     Attributes:
         products: the number of multiplications.
@@ -37,9 +37,10 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     The number covers only the forward passes. The backward pass and the evaluations change the cost of all trials by
     the same factor.
 
-    With `evaluate_every_steps`, the number is the cost of these steps. Otherwise each epoch ends with an evaluation:
-        - For running text, the number is the cost of one token: all trials have the same number of tokens per epoch.
-        - For other data, the number is the cost of one example: all trials have the same number of examples per epoch.
+    With `evaluate_every_steps`, the number is the cost of the steps between two evaluations. Otherwise each epoch ends
+    with an evaluation. For running text, the number is then the cost of one token, because all trials have the same
+    number of tokens per epoch. For other data, the number is then the cost of one example, because all trials have the
+    same number of examples per epoch.
 
     If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
     sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected
@@ -96,9 +97,10 @@ def vocabulary_of(data: DataConfig, otherwise: int) -> int:
 
 
 def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
-    """Return the work of a forward pass per token. For an encoder-decoder, count a source and a target token together.
+    """Return the `Work` of a forward pass for one token.
 
-    The result counts the same products as torch.utils.flop_counter, but leaves out these layers:
+    For an encoder-decoder, return the work for one source token and one target token together. `products` counts the
+    multiplications that torch.utils.flop_counter counts, without the multiplications of these layers:
         - the linear map of `bridge=mlp`, which runs only once per sequence;
         - the head of a classifier, which runs only once per sequence;
         - the head of a tagger;
@@ -122,13 +124,14 @@ def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
 
 
 def _transformer(model: TransformerConfig, length: int) -> Work:
-    """Return the work of a Transformer's blocks; in a decoder with a source, each block also has cross-attention.
+    """Return the `Work` of a Transformer's blocks; in a decoder with a source, each block also has cross-attention.
 
-    The values written to memory (`numbers`) are:
-        - for each attention: norm, queries, keys, values, weighted sums, output projection, dropout, residual sum; and
-          for each head the scores, the masked scores, their softmax and its dropout;
-        - for each feed-forward network: the inner layer before the nonlinearity, after it, and after dropout; the gate
-          of swiglu; norm, output, dropout, residual sum.
+    `numbers` counts the values that these steps write:
+        - Each attention has a norm, queries, keys, values, weighted sums, an output projection, a dropout and
+          a residual sum.
+        - Each head of an attention has scores, masked scores, a softmax and a dropout.
+        - Each feed-forward network has a norm, an output, a dropout and a residual sum.
+        - The inner layer of a feed-forward network has a linear map, a nonlinearity and a dropout; swiglu adds a gate.
 
     Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; this function also counts the
     weighted sums of attention.
@@ -150,11 +153,11 @@ def _transformer(model: TransformerConfig, length: int) -> Work:
 
 
 def _recurrent(model: RecurrentConfig, length: int) -> Work:
-    """Return the work of the recurrent layers.
+    """Return the `Work` of the recurrent layers.
 
-    `numbers` counts the gates, the state and the output. With attention, it also counts the scores, their softmax, the
-    context and the head's input. The attention `mlp` adds the hidden layer of the score function; `dot` and `bilinear`
-    add the masked scores.
+    `numbers` counts the values of gates, states and outputs. Attention adds the values of the scores, the softmax, the
+    context and the head's input. The attention `mlp` also adds the values of the score function's hidden layer. The
+    attentions `dot` and `bilinear` also add the values of the masked scores.
 
     `blocks` counts the layers, and attention as one more layer. A decoder that goes token by token runs each layer once
     per token, and each of these runs counts as half a block.
@@ -189,12 +192,12 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 
 
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
-    """Return the work of the convolutional blocks; the blocks of a decoder with a source also have attention.
+    """Return the `Work` of the convolutional blocks; the blocks of a decoder with a source also have attention.
 
-    The values written to memory (`numbers`) are:
-        - each block: dropout, the inputs of the filters, both halves of their outputs, the gated outputs, the residual
-          sum and its scaling;
-        - attention: the scores and their softmax, the query, the context, the mapped context, the residual sum.
+    `numbers` counts the values that these steps write:
+        - Each block has a dropout, the inputs of the filters, the two halves of the filters' outputs, the gated
+          outputs, a residual sum and its scaling.
+        - Each attention has scores, a softmax, a query, a context, a mapped context and a residual sum.
     """
     filters, width = model.filters, model.d_model
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0

@@ -20,7 +20,7 @@ from model.decoding.sampling import OPTIONS as SAMPLING_OPTIONS
 _SHORTEST_LINE = 40
 # A training can stop after some epochs, and continue from the state in `resume_dir`.
 CONTINUES = True
-# A training that continues after an interruption yields all of its points again.
+# A training that continues after an interruption yields every point after the epoch `trained` of `run_fold` again.
 REPORTS_AGAIN = True
 # Increase this number when a change to networks, optimizers, batches, metrics or costs changes the result of a training
 # with the same configuration, data and seed.
@@ -75,7 +75,7 @@ def describe_data(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short_lines(items: Sequence[dict[str, Any]]) -> list[int]:
-    """Return the positions of short lines in running text. Short lines, such as blank lines, occur in every split."""
+    """Return the positions of the lines that are too short to count as duplicates, such as blank lines."""
     return [number for number, item in enumerate(items) if len(item["text"].strip()) < _SHORTEST_LINE]
 
 
@@ -114,10 +114,11 @@ def describe_scales(config: dict[str, Any], over: Growing) -> dict[str, Any]:
 
         - `scales`: see `model.config.scales.scales_of`.
         - `rate`: the key of the learning rate.
-        - `holds_from`: a dict from a layer's name to a pair: a configuration key, and a threshold. At scales where the
-          key's value is below the threshold, the layer's mean absolute output may differ from other scales. With mup
-          and untied embeddings, the dict has an entry for the head. The threshold is the base width, because
-          `parametrize` limits the initial weights of the head in narrower networks.
+        - `holds_from`: a dict from a layer's name to a pair (configuration key, threshold). The layer's mean absolute
+          output should be equal at all scales where the key's value is at least the threshold. At a scale where the
+          value is below the threshold, the output may differ from the output at larger scales. With mup and untied
+          embeddings, the dict has an entry for the head. The threshold is the base width, because `parametrize` limits
+          the initial weights of the head in narrower networks.
     """
     model = parse(config).model
     is_capped = model.parametrization == "mup" and not getattr(model, "tied_embeddings", False)
@@ -132,10 +133,10 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         task: a dict with these keys:
 
             - `config`: the configuration, with paths null.
-            - `train`, `validation`: positions in the prepared data; if `validation` is empty, the last weights are
-              saved.
+            - `train`, `validation`: the positions of the examples in the prepared data. If `validation` is empty, the
+              weights of the last update are saved.
             - `data_dir`: the folder of the prepared data.
-            - `metric`: the metric that chooses the best evaluation; `direction`: maximize or minimize.
+            - `metric`, `direction`: the metric that compares evaluations, and maximize or minimize.
             - `amount`: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
             - `checkpoint_dir`: the folder for the trained network; None = do not save the network.
             - `seed`, `threads`: the random seed, and the number of threads.
@@ -144,8 +145,9 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
               end, and every training.save_minutes. The task continues from the state of an earlier task that was
               interrupted, or that had a smaller `amount`. If the device computes deterministically, the result is
               bit-identical to the result of an uninterrupted training.
-            - `trained` (optional): the number of epochs that an earlier task trained and reported. This task yields the
-              points of these epochs again only if the saved state does not hold them.
+            - `trained` (optional): the number of epochs that an earlier task trained and reported. If the saved state
+              lacks some of these epochs, this task trains the missing epochs again, and yields their points of the
+              learning curve again.
             - `curves` (optional, only without validation): the learning curves of the folds, from which
               schedule=plateau takes the reductions of the learning rate.
 
@@ -157,8 +159,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
         A dict with the validation metrics of the best evaluation, the epoch of this evaluation (`best_epoch`), and the
         costs. With training.ema, the metrics belong to the running mean of the weights.
 
-        `metric` decides which evaluation is the best. If `metric` is a cost, such as `parameters`, another metric
-        decides instead: accuracy for classification and tagging, else loss.
+        The best evaluation is the evaluation with the best value of `metric`. If `metric` is a cost, such as
+        `parameters`, evaluations are compared by accuracy (classification, tagging) or by loss (all other tasks).
 
         The costs `parameters`, `cost_per_example` and `model_bytes` are computed, and are the same on every machine
         (see `model.tasks.resources.count_resources`). The cost `examples_per_second` is measured, as the median over
@@ -169,8 +171,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
     Raises:
         Diverged: the loss became NaN or infinite.
         OutOfMemoryError: the training needs more memory than is free.
-        DataError: the examples cannot be used, for example because no token occurs `data.min_count` times.
-        CheckpointError: the state in `resume_dir` has other settings or another format.
+        DataError: the examples cannot be used, for example because no token occurs at least `data.min_count` times.
+        CheckpointError: the state in `resume_dir` belongs to other settings, or has a format that cannot be read.
         ValueError: the metric is unknown; the device cannot be used; schedule=plateau has neither validation nor
             `curves`; or the processes loaded different states.
     """
@@ -183,17 +185,21 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
     """Train for some steps on one batch, and return the mean absolute value of each layer's output.
 
-    No value in the result should change with the dimension `over`. The learning rate is constant: `training.lr`.
+    The caller compares the results for networks of different width or of different depth: no value should change. The
+    learning rate is constant, `training.lr`.
 
     Args:
-        task: `config`, `data_dir`, `train`, `seed`, `threads` as in `run_fold`; `steps`, the steps after which to
-            measure; optionally `over`, the dimension that the caller varies: `width` (the default) or `depth`. With
-            `depth`, the result omits the outputs of the stack's layers, and all changes except the head's. These
-            values depend on the number of layers.
+        task: a dict with these keys:
+
+            - `config`, `data_dir`, `train`, `seed`, `threads`: as in `run_fold`.
+            - `steps`: the numbers of steps after which to measure.
+            - `over` (optional): `width` (the default) or `depth`, the dimension in which the compared networks differ.
 
     Returns:
-        For each step and each layer NAME, the mean absolute output. "NAME, changed" holds the mean absolute difference
-        from the output before the first step.
+        A dict from each number of steps to a dict of values. For a layer NAME, the key `NAME` holds the mean absolute
+        output. The key `NAME, changed` holds the mean absolute difference from the output before the first step. If
+        `over` is `depth`, the dict leaves out the values that depend on the number of layers. These are the outputs of
+        the stack's layers, and the changes of all outputs except the head's output.
     """
     from model import coordinate_check  # imported here, like torch in `run_fold`
 
@@ -204,14 +210,14 @@ def run_test(task: dict[str, Any]) -> dict[str, Any]:
     """Return the scores of a checkpoint on test examples.
 
     Args:
-        task: `config` (with its real paths), `checkpoint_dir`, `threads`, and `test`, the numbers of the test examples
+        task: `config` (with its real paths), `checkpoint_dir`, `threads`, and `test`, the indices of the test examples
             as in `describe_data`.
 
     Returns:
-        Every metric for this kind of data, and the costs that `run_fold` returns. `examples_per_second` is measured on
+        Every metric of the learning task, and the costs that `run_fold` returns. `examples_per_second` is measured on
         the test examples. `scores_by_example` maps a metric to one row of numbers per example, in ascending order of
-        the example numbers. In place of rows, a text may say why there are none. `score_of_sums` maps a metric, such as
-        bleu, to a function that computes the metric from summed rows; see `Objective`.
+        the examples' indices. A metric without such rows is mapped to a text with the reason. `score_of_sums` maps a
+        metric, such as bleu, to a function that computes the metric from summed rows; see `Objective`.
 
     Raises:
         CheckpointError: the checkpoint cannot be used.
@@ -241,7 +247,8 @@ def predict(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[str, An
 
     Args:
         checkpoint_dir: the folder of a trained network.
-        inputs: texts; for a model that reads rows of numbers, each input is a list of rows, or one flat list.
+        inputs: texts. For a model that reads rows of numbers, each input is a list of rows, or a flat list of all
+            numbers.
         options: for language models the fields of `model.decoding.sampling.Sampling`: `temperature`, `top_k`, `top_p`,
             `max_tokens`, `seed`; for other models, empty.
 
@@ -272,8 +279,8 @@ def attention(checkpoint_dir: str, text: str, target: str | None) -> dict[str, A
         (for each head, a list of rows that sum to 1).
 
         The maps cover the tokens that the network reads. Texts are cut as in training, and a language model reads the
-        last `data.context` tokens. A tagger reads a sentence of more than `data.max_length` words in pieces ("encoder
-        layer 0, words 1 to 60").
+        last `data.context` tokens. A tagger reads a sentence of more than `data.max_length` words in pieces. Each piece
+        has its own maps, and `name` says which words it has, such as "encoder layer 0, words 1 to 60".
 
     Raises:
         ValueError: as in `predict`.

@@ -33,7 +33,7 @@ def predict_inputs(checkpoint_dir: str, inputs: Sequence[Any], options: Mapping[
     checkpoint = load_on_device(checkpoint_dir)
     if not inputs:
         raise ValueError("inputs: must hold at least one input, given none")
-    # As in the evaluations: otherwise recurrent cells on a GPU would use tf32.
+    # Compute as in the evaluations. Otherwise recurrent cells on a GPU would use tf32.
     with numerics(checkpoint.config.training, checkpoint.device):
         return _predicted(checkpoint, inputs, options)
 
@@ -47,7 +47,7 @@ def _predicted(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[s
     known = {field.name for field in fields(Sampling)} if task is LanguageModelling else set()
     for name in options:
         if name not in known:
-            hint = f"the options are {', '.join(sorted(known))}" if known else "only language models have this option"
+            hint = f"the options are {', '.join(sorted(known))}" if known else "only language models have options"
             raise ValueError(f"{name}: has no effect on a model with data={checkpoint.config.data.name}; {hint}")
     for number, text in enumerate(inputs, start=1):
         # A language model can continue white space.
@@ -100,7 +100,10 @@ def _labels(checkpoint: Checkpoint, inputs: Sequence[str], _options: Mapping[str
 
 
 def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[str]:
-    """Return the label of each input; an input has `max_length` rows of `features` numbers, or is one flat list."""
+    """Return the label of each input.
+
+    An input is a list of `max_length` rows of `features` numbers each, or a flat list of all these numbers.
+    """
     task = checkpoint.task
     if not isinstance(task, Classification) or task.features is None:
         raise ValueError(f"inputs: must be texts for a model with data={checkpoint.config.data.name}, given numbers")
@@ -116,8 +119,8 @@ def _labels_of_rows(checkpoint: Checkpoint, inputs: Sequence[Any], options: Mapp
             images.append(image.tolist())
         except (ValueError, TypeError, RuntimeError, OverflowError) as error:
             raise ValueError(
-                f"input {number}: must hold {shape[0] * shape[1]} finite numbers, as {shape[0]} rows of {shape[1]} "
-                "numbers or as a flat list"
+                f"input {number}: must hold {shape[0] * shape[1]} finite numbers, as a list of {shape[0]} rows of "
+                f"{shape[1]} numbers or as a flat list"
             ) from error
     return _likeliest(checkpoint, task, [{"rows": image, "label": ""} for image in images])
 

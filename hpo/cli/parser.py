@@ -1,6 +1,7 @@
 """Makes the argument parser of a command from the signature and docstring of its function."""
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -17,6 +18,11 @@ _SETTINGS = (
 
 class Parser(argparse.ArgumentParser):
     """An argparse parser that raises ConfigError, so that `hpo` prints the error in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # Without this private attribute, argparse takes -1e-3 for an option. There is no public way to change this.
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.IGNORECASE)
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError with argparse's own message."""

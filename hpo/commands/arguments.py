@@ -1,6 +1,6 @@
 """Helpers of all commands: arguments from a shell, results as JSON, and output files."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from os import PathLike, fspath
@@ -63,19 +63,27 @@ def name_or_path(study: Any) -> str:
     return fspath(study) if isinstance(study, PathLike) else str(study)
 
 
+def unique(pairs: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
+    """Return the values by name; ConfigError if a name is given twice. `where` names the argument in the message."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ConfigError(f"{where}: must have {name} only once, given {name}={values[name]} and {name}={value}")
+        values[name] = value
+    return values
+
+
 def data_places(texts: Sequence[str]) -> dict[str, str]:
     """Return the paths of data files by key, from words such as `data.path=x.csv`; ConfigError for other words."""
     from hpo.config.study_config import DATA_SOURCES
 
-    paths = {}
-    for text in texts:
-        key, equals, path = text.partition("=")
+    pairs = [text.partition("=") for text in texts]
+    for text, (key, equals, path) in zip(texts, pairs, strict=True):
         if key not in DATA_SOURCES or not equals or not path:
             raise ConfigError(
                 f"KEY=PATH: KEY must be one of {', '.join(DATA_SOURCES)}, and PATH must be a path, given {text!r}"
             )
-        paths[key] = path
-    return paths
+    return unique(((key, path) for key, _, path in pairs), "KEY=PATH")
 
 
 def point_values(texts: Sequence[str]) -> dict[str, Any]:
@@ -93,7 +101,7 @@ def list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 def tag_values(texts: Sequence[str]) -> dict[str, str]:
     """Return the values of tags by name, from words NAME=VALUE; a word without =VALUE gets the value `true`."""
     pairs = (text.partition("=") for text in texts)
-    return {key: value if equals else "true" for key, equals, value in pairs}
+    return unique(((key, value if equals else "true") for key, equals, value in pairs), "--tag")
 
 
 StudyRef = Annotated[str | Path, Word("STUDY", "the study's name under runs/, or its folder")]
@@ -139,6 +147,15 @@ def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:
     if given := [name for name, value in options.items() if value not in (None, (), []) and value is not False]:
         has, it = ("has", "it") if len(given) == 1 else ("have", "them")
         raise ConfigError(f"{', '.join(given)}: {has} no effect {why}; leave {it} out")
+
+
+def is_yes(question: str) -> bool:
+    """Ask a question on the terminal, and return whether the answer is yes; Ctrl-D, the end of the input, means no."""
+    try:
+        return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
 
 
 PICTURES = (".png", ".html")

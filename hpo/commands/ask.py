@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import Fields, StudyRef, Word
+from hpo.commands.arguments import Fields, StudyRef, Word, unique
 from hpo.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def result_of(words: Sequence[str]) -> Any:
     if len(words) == 1 and "=" not in words[0]:
         return _number(words[0], words[0])
     pairs = [text.partition("=") for text in words]
-    return {name: _number(number, text) for (name, _, number), text in zip(pairs, words, strict=True)}
+    given = " ".join(words)
+    return unique(((name, _number(number, given)) for name, _, number in pairs), "VALUE")
 
 
 def tell(
@@ -147,4 +148,4 @@ def _number(text: str, given: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"VALUE: must be a number, NAME=NUMBER or '-', given {given!r}") from None
+        raise ConfigError(f"VALUE: must be a number, NAME=NUMBER for each metric, or '-', given {given!r}") from None

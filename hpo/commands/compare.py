@@ -17,6 +17,7 @@ from hpo.commands.arguments import (
     name_or_path,
     refuse_without_effect,
 )
+from hpo.commands.given.objects import named
 from hpo.commands.given.settings import compose_given, compose_search, settings_of
 from hpo.commands.search import given_study, refusing_as_typed
 from hpo.compare.comparison import ANY_STRATEGY, prepare_comparison
@@ -107,7 +108,13 @@ class Comparison:
         """
         import pandas as pd
 
-        return pd.read_csv(self.folder / "comparison.csv")
+        # A label such as 007 or NA is a text.
+        return pd.read_csv(
+            self.folder / "comparison.csv",
+            dtype=dict.fromkeys(("a", "b", "better"), str),
+            keep_default_na=False,
+            na_values=[""],
+        )
 
     @property
     def exit_code(self) -> int:
@@ -122,7 +129,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of comparison.json, with the folder and the files as absolute paths."""
-        return {"folder": self.folder, "files": [path.absolute() for path in self.files], **self.result}
+        return {"folder": self.folder.absolute(), "files": [path.absolute() for path in self.files], **self.result}
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], intervals: Mapping[str, str]) -> "pd.DataFrame":
@@ -223,7 +230,7 @@ def compare(
     """
     if strategies is None:
         only = {"--repeats": repeats, "--set": set_, "--at-seconds": at_seconds}
-        only |= {"--config-dir": config_dir, "--config": config}
+        only |= {"--config-dir": config_dir, "--config": config, "--progress": progress != "auto"}
         refuse_without_effect(only, "on existing studies, without --strategies")
         for word in what:
             if "=" in word:
@@ -270,12 +277,15 @@ def _compose(
         # The keys of a user's strategy are not in conf/, so they must be added.
         settings[label].append(f"{'' if names[label] in shipped else '++'}strategy.{setting}")
     # Not tracked: the searches of a comparison are no studies, only their scores and seconds are saved.
-    untracked = [] if any(text.startswith("track") for text in given) else ["track.name=none"]
+    untracked = [] if any(text.startswith(("track=", "track.")) for text in given) else ["track.name=none"]
     overrides = [*untracked, *given]
     tree = compose_search(overrides, config_dir, config)
-    # A strategy's settings may refer to keys of the other overrides. With --config, these change the file instead.
-    others = [] if config else overrides
-    of_label = {label: compose_given("search", [*others, *own], config_dir) for label, own in settings.items()}
+    # A strategy's settings may refer to other keys: with --config, to keys of the file.
+    if config:
+        from hpo.config.composing.compose import compose_strategy
+
+        return tree, {label: compose_strategy(own, config_dir, tree) for label, own in settings.items()}
+    of_label = {label: compose_given("search", [*overrides, *own], config_dir) for label, own in settings.items()}
     return tree, {label: own["strategy"] for label, own in of_label.items()}
 
 
@@ -350,7 +360,7 @@ def compare_strategies(
     arguments: dict[str, Any] = {"trials": trials, "minutes": minutes, "seed": seed, "direction": direction}
     arguments |= {"score": score, "limits": limits}
     # Not tracked: the searches of a comparison are no studies, only their scores and seconds are saved.
-    values = settings_of({**(settings or {}), "track": "none"}, metric, workers, **arguments)
+    values = settings_of({"track": "none", **named("settings", settings or {})}, metric, workers, **arguments)
     shared, function = given_study(objective, space, config, None, metric, values)
     comparison = prepare_comparison(shared, by_label, repeats, name, function.pickled if function else None)
     from hpo.compare.run import run_comparison

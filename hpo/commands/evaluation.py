@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -158,7 +158,7 @@ def evaluate(
     from hpo.study.files.made_here import remember
     from hpo.study.notes import Notes
     from hpo.study.opening import freeze, read_study
-    from hpo.study.preparing.preparation import load_study
+    from hpo.study.preparing.preparation import at_places, load_study
     from hpo.study.results.run import StudyRun
     from hpo.study.test_log import evaluations
     from hpo.study.view.reader import StudyReader
@@ -168,6 +168,8 @@ def evaluate(
     prepared = load_study(str(study), elsewhere=data)
     folder = prepared.folder
     with folder.lock():
+        # Read the file again, because another process may have raised the budget before this one had the lock.
+        prepared = replace(prepared, config=at_places(folder.config(), data or {}))
         record = read_study(prepared)
         if data:
             freeze(prepared)

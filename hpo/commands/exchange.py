@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, list_of, refuse_without_effect
+from hpo.commands.arguments import Fields, Overrides, StudyRef, Word, list_of, refuse_without_effect, unique
+from hpo.commands.given.objects import named
 from hpo.config.goals import Direction
 from hpo.config.keys import flatten
 from hpo.config.secrets import hide_secrets
@@ -218,7 +219,7 @@ def _new_names(text: str) -> dict[str, str]:
     for old, _, new in pairs:
         if not old.strip() or not new.strip():
             raise ConfigError(f"--rename: must be OLD=NEW, or several of these separated by commas, given '{text}'")
-    return {old.strip(): new.strip() for old, _, new in pairs}
+    return unique(((old.strip(), new.strip()) for old, _, new in pairs), "--rename")
 
 
 def import_trials(
@@ -284,21 +285,29 @@ def import_trials(
     elif source == "csv":
         from hpo.integrations.exchange.csv_table import read_csv
         from hpo.study.files.imports import metrics_of_table
+        from hpo.trials.goal import Goal
+        from hpo.trials.table import metric_columns, read_rows
 
         table = Path(place).expanduser()
-        # In the table of a study or an import, the column `score` has the leading metric.
         theirs = {} if metric or direction or table.name != "trials.csv" else metrics_of_table(table)
-        leading, direction = next(iter(theirs.items()), ("score", direction))
-        imported = read_csv(table, metric or "score", keys, direction)
-        if theirs and "score" not in (rename or {}):
-            imported = renamed(imported, {"score": leading})
+        metrics: dict[str, Direction | None] = {metric or "score": direction}
+        names: dict[str, str] = {}
+        if theirs:
+            # The column `score` has the leading metric.
+            row = next(iter(read_rows(table, ("score",))), {})
+            names = {column: name for name, column in metric_columns(row, Goal(theirs)).items()}
+            metrics = {column: theirs[name] for column, name in names.items()}
+        imported = read_csv(table, metrics, keys)
+        imported = renamed(
+            imported, {old: new for old, new in names.items() if old not in named("rename", rename or {})}
+        )
     elif metric:
         from hpo.integrations.exchange.ray_folder import read_ray
 
         imported = read_ray(Path(place).expanduser(), metric, direction_of(metric, direction))
     else:
         raise ConfigError("metric: is missing; give the name of the result that was optimized, such as val_loss")
-    imported = renamed(imported, rename or {})
+    imported = renamed(imported, named("rename", rename or {}))
     write_import(path, imported)
     return ImportedTrials(
         name=name,

@@ -3,6 +3,7 @@
 import keyword
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hpo.commands.arguments import ConfigFile, ConfigFolder, Fields, Overrides, Word, list_of, refuse_without_effect
+from hpo.config.keys import OWN, SEARCH_SECTIONS
 from hpo.config.secrets import hide_in_argument
+from hpo.config.shipped import names_of
 from hpo.errors import ConfigError
 
 FOLDER = "my_conf"
+# YAML or Hydra does not read these words as texts.
+_NO_TEXTS = ("yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,11 @@ def _refuse_bad_name(name: str) -> None:
         raise ConfigError(
             f"name: must be the name of a Python module (letters a-z and A-Z, digits, '_') other than hpo and model, "
             f"given {name!r}"
+        )
+    if name in (*SEARCH_SECTIONS, OWN, "defaults", *names_of("study")) or name.lower() in _NO_TEXTS:
+        raise ConfigError(
+            f"name: must not have a meaning in a configuration (a section, a shipped study, or a word such as yes or "
+            f"null), given {name!r}; choose another name"
         )
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ConfigError(f"name: a module '{name}' exists already; choose another name")
@@ -188,8 +198,10 @@ def cluster(
             f"dispatch: must be ray, because a job starts its own Ray cluster, given {study.dispatch.name}; leave the "
             f"setting out to get ray, the default"
         )
-    own = {"slurm": ("--time", "--partition"), "kubernetes": ("--image",), "local": ("--hosts",)}
-    given = {"--time": time, "--partition": partition, "--image": image, "--hosts": hosts}
+    pods = ("--nodes", "--gpus", "--memory")
+    own = {"slurm": ("--time", "--partition", *pods), "kubernetes": ("--image", *pods), "local": ("--hosts",)}
+    given: dict[str, Any] = {"--time": time, "--partition": partition, "--image": image, "--hosts": hosts}
+    given |= {"--nodes": nodes > 1, "--gpus": gpus > 0, "--memory": memory}
     refuse_without_effect({name: value for name, value in given.items() if name not in own[kind]}, f"with {kind}")
     options = [("--config", config), ("--config-dir", config_dir)]
     words = [word for option, path in options if path for word in (option, path)]
@@ -216,4 +228,4 @@ def cluster(
     if path.exists():
         raise ConfigError(f"--output: {path} exists; delete it, or give another name")
     path.write_text(text, encoding="utf-8")
-    return ClusterJob(kind, path, text, missing, f"{_NEXT[kind]} {path}")
+    return ClusterJob(kind, path, text, missing, f"{_NEXT[kind]} {shlex.quote(str(path))}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from hpo.commands.arguments import Fields, StudyRef, Word, Yes
+from hpo.commands.arguments import Fields, StudyRef, Word, Yes, is_yes
 from hpo.config.secrets import hide_secrets
 from hpo.config.study_config import StudyConfig
 from hpo.errors import ConfigError, HpoError, StudyError, printable
@@ -83,7 +83,7 @@ def clean(
         hpo clean digits reviews
         hpo clean --logs                  all studies, with the logs of complete trials
     """
-    folders = [find_study(str(study)) for study in dict.fromkeys(studies)]
+    folders = [*{folder.path: folder for folder in (find_study(str(study)) for study in studies)}.values()]
     for folder in folders:
         # Check all studies first: an error later would hide what was freed before it.
         folder.refuse_running()
@@ -179,7 +179,7 @@ def remove(
         print("\n".join(lines))
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise ConfigError("remove: cannot ask for confirmation without a terminal; give --yes to remove anyway")
-        if input("remove it? (yes/no) ").strip().lower() not in ("y", "yes"):
+        if not is_yes("remove it?"):
             raise ConfigError("remove: nothing was removed, because the answer was no")
         lines = []
     removed: list[RemovedStudy] = []

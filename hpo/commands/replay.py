@@ -157,8 +157,8 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
         # If the original search is unfinished, replay only the trials before its first running trial.
         is_cut = trials < len(rows) or num_configurations < study.trials
         decisive = [f"study.trials={trials}", "strategy.counts=trials"] if is_cut else []
-    # Do not stop early after failures, because trials that failed should fail again.
-    here = [f"study.name={study.name}-replay", "study.stop_after_failures=null"]
+    # A name has at most 100 characters. Do not stop early, because trials that failed should fail again.
+    here = [f"study.name={study.name[:93]}-replay", "study.stop_after_failures=null"]
     if folder.imports_path.exists():
         # Quote the values, because some characters have a meaning in Hydra.
         here.append(f"study.imports={json.dumps(str(folder.imports_path), ensure_ascii=False)}")

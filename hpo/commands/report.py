@@ -127,7 +127,8 @@ def report(
     known = known_study(str(study))
     if said:
         with known.folder.lock():
-            known = replace(known, config=known.config.with_report(said))
+            # Read the file again, because another process may have raised the budget before this one had the lock.
+            known = replace(known, config=known.folder.config().with_report(said))
             known.folder.freeze(known.config)
     with opened_run(known) as run:
         report_of = write_report(known, run)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word, name_or_path
+from hpo.commands.arguments import DataPlaces, Fields, Progress, Trust, Word, name_or_path, refuse_without_effect
 from hpo.config.keys import is_number
 from hpo.errors import ConfigError, printable
 from hpo.show.display import refuse_unknown_progress
@@ -211,13 +211,15 @@ def reproduce(
     refuse_unknown_progress(progress)
     if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < 1):
         raise ConfigError(f"tolerance: must be at least 0 and below 1, given {tolerance!r}")
-    if folds is not None and (not isinstance(folds, Sequence) or not folds):
+    if folds is not None and not (isinstance(folds, Sequence) and folds and all(isinstance(k, int) for k in folds)):
         raise ConfigError(f"folds: must be a list of fold numbers, such as [0, 1], given {folds!r}")
     from hpo.report.reproduced import reported_numbers, unchecked
     from hpo.study.reproduce.again import measured_metrics
     from hpo.study.reproduce.again import reproduce as train_again
 
     name = name_or_path(study)
+    if not name.startswith("runs:/"):
+        refuse_without_effect({"uri": uri != "sqlite:///mlflow.db"}, "unless the study is given as runs:/RUN_ID")
     with _find(name, str(trial), uri) as (folder, which):
         recorded, is_own = _read_trusted(folder, trust, data or {})
         allowed = recorded.files.tolerance if tolerance is None else tolerance

@@ -1,17 +1,16 @@
 """`resume`, which continues a study, and `extend`, which trains the best trials of a study in a new study."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpo.commands.arguments import Overrides, Progress, StudyOrMirror, StudyRef, Trust, Word, refuse_without_effect
-from hpo.commands.given.settings import overrides_with_form, with_settings
+from hpo.commands.given.settings import overrides_with_form, settings_of, with_settings
 from hpo.commands.steer import raise_budget
 from hpo.commands.trust import ask_for_trust
 from hpo.config.composing.references import with_changes
-from hpo.config.keys import refuse_unknown
+from hpo.config.keys import refuse_unknown, within
 from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import ConfigError
 from hpo.report.formatting import point_text
@@ -93,16 +92,18 @@ def resume(
     refuse_unknown_progress(progress)
     is_url, notes = "://" in str(study), []
     refuse_without_effect(
-        {"--trust": trust and not is_url}, "on a study in a local folder, because only a study from a URL needs trust"
+        {"trust": trust and not is_url}, "on a study in a local folder, because only a study from a URL needs trust"
     )
     if is_url:
         folder = restore(str(study))
         notes.append(f"copied to {folder}")
     else:
         folder = find_study(str(study))
-    given = {"study.trials": trials, "study.minutes": minutes, "dispatch.workers": workers}
-    changes = {**(settings or {}), **{key: value for key, value in given.items() if value is not None}}
+    changes = settings_of(settings, workers=workers, trials=trials, minutes=minutes)
     config = changed_config(folder, _one_form(overrides, changes, data), data)
+    if name is None and folder.holder() is not None:
+        without_effect = {"callbacks": callbacks, "allow_changes": allow_changes}
+        refuse_without_effect(without_effect, "while the study is running, because only its budget can change")
     if name is None and (answer := raise_budget(folder, config)) is not None:
         from hpo.session.running import Searched
 
@@ -170,14 +171,17 @@ def extend(
     """
     if climb:
         refuse_without_effect({"trial": trials, "best": best}, "with climb, which searches around the best trials")
+    if not isinstance(trials, Sequence):
+        raise ConfigError(f"trials: must be a list of trial numbers, given {trials!r}")
+    if trials:
+        refuse_without_effect({"best": best}, "with trial, which says which trials to train")
     folder = find_study(str(study))
-    given = _one_form(overrides, {**(changes or {}), **({"study.name": name} if name else {})}, data)
+    given = _one_form(overrides, settings_of(changes, name=name), data)
     config = _config_of_extension(folder, given, data, climb)
     moved = moved_sources(folder.config().to_dict(), config.to_dict())
     extended = load_study(str(folder), elsewhere={key: place for key, (_, place) in moved.items()})
     if climb:
-        keys = [change.partition("=")[0].lstrip("+") for change in given]
-        config = config_at_larger_scale(extended, config, keys)
+        config = config_at_larger_scale(extended, config, _keys(given))
     else:
         with opened_run(extended) as run:
             picked = choose_trials(extended, run.history, _BEST if best is None else best, trials)
@@ -240,19 +244,21 @@ def _config_of_extension(
     If `climb` is true and the study has scales, apply the keys of the study's largest scale before `changes`.
     """
     frozen = folder.config()
-    if climb and frozen.study.scales is not None:
-        largest = frozen.study.scales[-1]
-        if isinstance(changes, Mapping):
-            changes = {**largest, **changes}
-        else:
-            changes = [*(f"{key}={json.dumps(value)}" for key, value in largest.items()), *changes]
+    largest = (frozen.study.scales or [{}])[-1] if climb else {}
     if not isinstance(changes, Mapping):
-        return changed_config(folder, changes)
+        given = _keys(changes)
+        others = {key: value for key, value in largest.items() if not any(within(key, one) for one in given)}
+        return config_from_dict(with_changes(changed_config(folder, changes).to_dict(), others))
     tree = at_places(frozen, data or {}).to_dict()
     if climb:
         tree["strategy"].setdefault("costs", None)
+    changes = {**largest, **changes}
     refuse_unknown(changes, tree, "changes")
     return config_from_dict(with_changes(tree, changes))
+
+
+def _keys(changes: Changes) -> list[str]:
+    return [change.partition("=")[0].lstrip("+~") for change in changes]
 
 
 def ask_for_copied(folder: StudyFolder, changed: StudyConfig, url: str, is_trusted: bool) -> None:

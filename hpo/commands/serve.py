@@ -201,6 +201,9 @@ def _mlflow_server(
         say(f"MLflow: {hide_secrets(at, {})} ({MLFLOWS_OWN['uri']})")
     if at.startswith(("http://", "https://")):
         # An MLflow server has its own UI.
+        given = {"--password": password, "--expose": expose}
+        given |= {"--host": place.host not in servers.LOOPBACK, "--port": place.port != 5000}
+        refuse_without_effect(given, f"on {hide_secrets(at, {})}, because the MLflow server there shows its own UI")
         return place.server(_pages(at, tracked), at.rstrip("/"))
     if not password and (process := servers.serving(place.host, place.port, {servers.STORE: at})) is not None:
         say(f"note: process {process} serves this store already, at {place.address}")
@@ -347,8 +350,8 @@ def started(words: Sequence[str], environment: Mapping[str, str]) -> Server:
     If the command fails, raise TrackError with the command's error.
     """
     process = subprocess.Popen(
-        python("hpo", *words, "--no-browser", "--json"),
-        stdin=subprocess.DEVNULL,
+        python("hpo.cli.tied", *words, "--no-browser", "--json"),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

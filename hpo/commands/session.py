@@ -269,7 +269,7 @@ def open(  # noqa: A001 -- it is called hpo.open
     """
     arguments: dict[str, Any] = {"trials": trials, "seed": seed, "direction": direction, "score": score}
     arguments |= {"limits": limits, "measured": measured, "choose": choose, "scales": scales}
-    settings = settings_of(settings, metric, **arguments)
+    settings = settings_of(settings, metric, **arguments, name=None if space is None else name)
     if space is None:
         refuse_without_effect({"config": config, "strategy": strategy}, "on an existing study, without space")
         name = name_or_path(name)
@@ -278,7 +278,7 @@ def open(  # noqa: A001 -- it is called hpo.open
     objects = Objects()
     plain = {} if plain is None else plain
     searched, constants = objects.space(space_of(space), plain), objects.config(plain)
-    settings = {"dispatch": "local", "study.name": name, **settings}
+    settings = {"dispatch": "local", **settings}
     strategy = "ladder" if strategy is None and scales is not None else strategy
     study = made_config(OUTSIDE, searched, constants, references, strategy, settings)
     return Session(prepare_study(with_its_trials(study)), objects)

@@ -3,6 +3,7 @@
 These commands change nothing. `list` opens a study's record only if the study's status may be older than the record.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -223,11 +224,13 @@ def studies(
         with suppress(FileNotFoundError):
             view = replace(view_in_list(path), size=size_of(path))
             rows.append((_row(view), view))
-    rows.sort(key=lambda row: str(row[0]["date"]), reverse=True)
+    # Sort by the numbers: the texts of an hour that the clock repeats do not sort by time.
+    rows.sort(key=lambda row: row[1].begun or math.inf, reverse=True)
     rows = [row for row in rows if fits(row[0])]
     if by is not None:
         known, missing = ([row for row in rows if (row[0][by] is None) == is_missing] for is_missing in (False, True))
-        rows = [*sorted(known, key=lambda row: row[0][by], reverse=sort != by), *missing]
+        value_of: Callable[[Any], Any] = datetime.fromisoformat if _KINDS[by] == "time" else lambda value: value
+        rows = [*sorted(known, key=lambda row: value_of(row[0][by]), reverse=sort != by), *missing]
     return Studies(folder, [view for _, view in rows], where is not None)
 
 

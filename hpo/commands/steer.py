@@ -74,7 +74,12 @@ def stop(
         raise StudyError(f"now: {holder} is on another machine; run this command there, or leave out `now`")
     if now:
         assert holder.process is not None
-        os.kill(holder.process, signal.SIGINT)
+        try:
+            os.kill(holder.process, signal.SIGINT)
+        except PermissionError as error:
+            raise StudyError(f"now: {holder} belongs to another user; ask that user to stop the study") from error
+        except ProcessLookupError as error:
+            raise StudyError(f"study: {folder} is not running, so there is nothing to stop") from error
         return Answer(str(study), f"sent a stop signal to {holder}, which saves its results", trial)
     _refuse_past_search(folder, "stopped")
     return Answer(str(study), request(folder, "stop", {} if trial is None else {"trial": trial}), trial)
@@ -216,6 +221,8 @@ def note(
         hpo note digits                                    show the notes
     """
     folder = find_study(str(study))
+    if not isinstance(tag or {}, Mapping):
+        raise StudyError(f"tag: must be a dict of values by name, given {tag!r}")
     if text or tag:
         folder.refuse_other_format()
         add_note(folder, text, tag or {})

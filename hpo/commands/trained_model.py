@@ -50,8 +50,8 @@ class Predictions(Fields, Sequence[str]):
 
     @property
     def lines(self) -> str:
-        """One result per line; a line break inside a result is written as `\\n`."""
-        return "".join(result.replace("\n", "\\n") + "\n" for result in self.results)
+        """One result per line; a line break inside a result is written as `\\n` or `\\r`."""
+        return "".join(result.replace("\n", "\\n").replace("\r", "\\r") + "\n" for result in self.results)
 
     def show(self) -> None:
         """Print the results, unless they were written to a file."""

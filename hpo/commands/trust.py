@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hpo.commands.arguments import is_yes
 from hpo.config.keys import within
 from hpo.config.secrets import redacted_keys, redacted_names, texts_of
 from hpo.config.study_config import StudyConfig
@@ -117,7 +118,7 @@ def _ask(summary: str, changes: Sequence[str]) -> None:
     print(f"this study was not made on this machine: {summary}")
     for change in changes:
         print(f"what changed: {printable(change)}")
-    if input("run it? (yes/no) ").strip().lower() not in ("y", "yes"):
+    if not is_yes("run it?"):
         raise ConfigError("study: was not made on this machine, and you did not allow its code: nothing was run")
 
 

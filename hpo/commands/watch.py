@@ -80,8 +80,10 @@ def watch(
         hpo watch --page --in /data/runs         the studies of another folder
         hpo watch digits --page --no-browser     only print the address, which contains the token
     """
-    if wait is not None and wait < 0:
+    if wait is not None and not wait >= 0:
         raise ConfigError(f"--wait: must be 0 or more seconds, given {wait:g}")
+    if "://" in str(study):
+        refuse_without_effect({"--wait": wait, "--page": page}, "with a URL, only with a study in a folder")
     seconds = _DEFAULT_WAIT if wait is None else wait
     if page:
         if study is None:

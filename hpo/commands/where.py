@@ -7,6 +7,8 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, Literal, get_args
 
 from hpo.errors import ConfigError, nearest
@@ -119,6 +121,13 @@ def _value(field: str, kind: Kind, text: str) -> str | float:
             raise ConfigError(f"where: {field} must be a number, given {text!r}") from error
     if kind == "state" and text not in (states := get_args(State)):
         raise ConfigError(f"where: {field} must be one of {', '.join(states)}, given {text!r}{nearest(text, states)}")
-    if kind == "time" and not _TIME.fullmatch(text):
+    if kind == "time" and not _is_time(text):
         raise ConfigError(f"where: {field} must be a time, such as 2026-11-27 or '2026-11-27 14:30', given {text!r}")
     return text.replace(" ", "T") if kind == "time" else text
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a text is a time, or the beginning of one, such as a month."""
+    with suppress(ValueError):
+        return bool(_TIME.fullmatch(text) and datetime.fromisoformat(text + "2000-01-01T00:00:00"[len(text) :]))
+    return False

@@ -87,7 +87,7 @@ def write_job(kind: str, job: Job, file: str) -> str:
         "commands": job.commands("$address"),
         "gpus": f"#SBATCH --gpus-per-node={gpus}\n" if gpus else "",
         "hosts": shlex.join(job.hosts),
-        "pods": re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")[:40],
+        "pods": re.sub(r"[^a-z0-9]+", "-", job.name.lower())[:40].strip("-"),
         "ray": importlib.metadata.version("ray"),
         "entrypoint": json.dumps(job.commands("$RAY_ADDRESS", "; ")),
         "amounts": json.dumps(amounts | ({"nvidia.com/gpu": str(gpus)} if gpus else {})),

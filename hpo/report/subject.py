@@ -44,9 +44,11 @@ class Subject:
         other_trainings: trainings after the search that are not in `trainings`, such as the finalists' on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if `order` is `clock`, but the search never
-            waits for the clock (see `Rules.waits`).
-        clock: start and end of each ended task on the study's clock; empty if the search never waits for the clock.
+        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order in which
+            trials end has no influence on the search (see `Rules.waits`).
+        order: when the strategy gets a result: `clock` = as soon as the study's clock reaches the result, `free` = as
+            soon as the result arrives.
+        clock: start and end of each ended task on the study's clock; empty if `Rules.waits` is False.
         scale_results: the trials by scale; None for a study without scales.
         given: the keys of points that the strategy did not choose: first points, and points added by the user.
         is_extension: whether this study extends another study, from which its trials were selected.
@@ -93,7 +95,9 @@ class Subject:
 
     @classmethod
     def of_run(cls, run: StudyRun, searched: Sequence[Trial], trials: Sequence[Trial], winner: Trial | None) -> Self:
-        """Return the input of figures without a prepared study, for a viewer; some attributes keep their defaults.
+        """Return the input of figures for a viewer, which has no `PreparedStudy`.
+
+        Attributes that need a `PreparedStudy` keep their defaults, for example `lanes`, `clock` and `finalists`.
 
         Args:
             searched: the trials as the search left them.
@@ -121,17 +125,17 @@ class Subject:
 
     @property
     def metric(self) -> str:
-        """The name of the metric; with several metrics, of the leading one."""
+        """The name of the study's metric; with several metrics, the name of the leading metric."""
         return self.goal.metric
 
     @property
     def direction(self) -> Direction:
-        """The direction of the metric; with several metrics, of the leading one."""
+        """The direction of the study's metric; with several metrics, the direction of the leading metric."""
         return self.goal.direction
 
     @property
     def metric_label(self) -> str:
-        """The metric's name for captions; with several metrics, for example `accuracy, the leading metric,`."""
+        """The metric's name for captions; with several metrics, the name and the words `, the leading metric,`."""
         return f"{self.metric}, the leading metric," if len(self.goal.metrics) > 1 else self.metric
 
     @property
@@ -148,7 +152,7 @@ class Subject:
 
     @cached_property
     def scored(self) -> list[Trial]:
-        """The complete trials at the largest scale with the longest training; their scores are comparable."""
+        """The complete trials of the largest scale that have the largest amount; their scores are comparable."""
         complete = at_largest_scale([t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)])
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]
@@ -160,7 +164,7 @@ class Subject:
 
     @cached_property
     def ranked(self) -> list[Trial]:
-        """`scored` from best to worst, the earlier trial first on ties; the winner always comes first."""
+        """The winner, then the other trials in `scored` from best to worst; on ties, the earlier trial comes first."""
         return self._winner_first(leaders(self.scored, len(self.scored)))
 
     @cached_property
@@ -196,7 +200,7 @@ class Subject:
     def why_no_expectation(self) -> str | None:
         """The reason why the expected hypervolume of a random search is unknown; None = it is known."""
         if (why := dependent_text(self.strategy, self.is_extension)) is not None:
-            return f"it needs {why}"
+            return why
         return None if len(self._ended) > 1 else "fewer than two trials have ended"
 
     @property
@@ -210,7 +214,7 @@ class Subject:
 
     @cached_property
     def importances(self) -> Importances | Missing:
-        """The importance of each hyperparameter for the (leading) metric; see `importance.importances`."""
+        """The importance of each hyperparameter for the metric that `metric` names; see `importance.importances`."""
         return self.importances_by_metric[self.metric]
 
     @cached_property
@@ -256,7 +260,7 @@ class Subject:
 
     @property
     def scored_text(self) -> str:
-        """The trials in `scored` in words, such as `30 complete trials`."""
+        """The number of trials in `scored` as text, with their amount and scale if the study has several of these."""
         amounts = {t.amount for t in self.trials if t.amount is not None}
         kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
         return format_count(len(self.scored), kind) + self.at_scale
@@ -283,8 +287,8 @@ class Subject:
         keys = [key for key in self.keys if len({repr(trial.point.get(key)) for trial in self.scored}) > 1]
         if len(self.scored) >= _ENOUGH_PER_KEY * len(keys):
             return ""
-        few = "trial is" if len(self.scored) == 1 else "trials are"
-        return f" {len(self.scored)} {few} few for {format_count(len(keys), 'hyperparameter*')}: this is only a hint."
+        trials, hyperparameters = format_count(len(self.scored), "trial*"), format_count(len(keys), "hyperparameter*")
+        return f" With only {trials} for {hyperparameters}, the figure is only a hint."
 
     def is_winner(self, trial: Trial) -> bool:
         """Return whether the trial is the winner."""
@@ -294,16 +298,15 @@ class Subject:
 def dependent_text(strategy: str, is_extension: bool) -> str | None:
     """Return why a study's trials cannot predict the scores of random search; None if they can.
 
-    The caller puts words such as `it needs` before the text, and the text begins with `independent draws`.
     `is_extension` says whether the trials were selected from another study.
     """
     if is_extension:
-        return "independent draws; this study's trials were selected from the study that it extends"
+        return "this study's trials are not independent draws, because they were selected from another study"
     if strategy == "random":
         return None
     return (
-        f"independent draws; {strategy} search chooses points by earlier results or by a pattern: "
-        f"repeat whole searches instead (hpo compare)"
+        f"the trials are not independent draws, because {strategy} search chooses points by earlier results or by a "
+        f"pattern; to compare with random search, repeat both searches with hpo compare"
     )
 
 

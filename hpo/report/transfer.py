@@ -111,8 +111,8 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
-        If the mean cost of a trial on the study's clock differs between scales, a scale's cost is the sum over its
-        trials. Otherwise, it is the number of trainings at the scale times the scale's value in `costs`.
+        A scale's cost is the sum of its trials' costs on the study's clock, if the mean of these costs differs between
+        scales. Otherwise, a scale's cost is the number of its trainings times its value in `costs`.
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -139,10 +139,10 @@ class ScaleResults:
         ]
 
     def places(self, dimension: Dimension) -> list[Place | None]:
-        """Return the location of each scale's best trials in an ordered dimension.
+        """Return the mean and the spread of the best trials' positions in an ordered dimension, for each scale.
 
         The list has one element per scale, the smallest scale first. The element is None if the best trials of the
-        scale lack the dimension. The strategy `ladder` computes the same locations.
+        scale lack the dimension. The strategy `ladder` computes the same values.
         """
         return [place_of(dimension, elite(ranked, self.elite)) for ranked in self.ranked]
 
@@ -162,10 +162,11 @@ class ScaleResults:
         """The reason why the loss at the target is not predicted; None if the loss is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
-            scored = f", but at least {FEWEST_SCALES - 1} below the target must have a score (now {len(below)})"
+            law = f"a power law of loss over cost needs at least {FEWEST_SCALES} scales"
+            if self.target < FEWEST_SCALES:
+                return f"{law}; there are {self.target}"
             return (
-                f"a power law of loss over cost needs at least {FEWEST_SCALES} scales; there are {self.target}"
-                f"{scored * (self.target >= FEWEST_SCALES)}"
+                f"{law}, {FEWEST_SCALES - 1} of them below the target with a score; {len(below)} of these have a score"
             )
         if any(trial.loss != trial.score or trial.loss <= 0 for trial in below):
             return "a power law needs a metric that is above 0 and minimized, unlike this one"
@@ -177,11 +178,11 @@ class ScaleResults:
 
     @cached_property
     def law(self) -> Law | None:
-        """The power law of loss over cost from the scales below the target; None if `no_law` gives a reason.
+        """The loss as a power law of the cost, fitted to the scales below the target; None if `no_law` gives a reason.
 
-        Factor and exponent come from a linear fit of the logarithms. The scales are too few to also fit a third number,
-        the irreducible loss. The law has a 95 % interval for the loss at the target. This interval is the prediction
-        interval of one more observation, by Student's t.
+        Factor and exponent come from a linear fit of the logarithm of the loss to the logarithm of the cost. The scales
+        are too few to also fit a third number, the irreducible loss. `low` and `high` are the 95 % prediction interval
+        of one new loss at the target's cost, by Student's t.
 
         Source: Kaplan et al. 2020, "Scaling laws for neural language models", equation 1.3, for the power law.
         """

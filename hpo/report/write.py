@@ -94,7 +94,7 @@ def write_report(study: PreparedStudy, run: StudyRun, has_page: bool = True) -> 
 
 
 def _drawings(study: PreparedStudy, subject: Subject) -> tuple[Drawing, ...]:
-    """Return the page's figures. With `report.figures=false`, return placeholders with the command to draw them."""
+    """Return the page's figures; with `report.figures=false`, return placeholders that name the drawing command."""
     if study.config.report.figures:
         return draw_figures(subject)
     how = f"hpo report {study.reference} report.figures=true draws the figures"

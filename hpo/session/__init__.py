@@ -1,1 +1,1 @@
-"""Runs a study to its end: workers, signals, user requests, callbacks, the status files and the mirror."""
+"""Runs a study to its end. Starts workers, handles signals and user requests, and updates status files and mirror."""

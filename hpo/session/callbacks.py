@@ -28,7 +28,9 @@ class Stop(Exception):  # noqa: N818 -- it is not an error
 
 
 class Steering:
-    """The actions of a callback after a trial's end. Each takes effect at the clock time at which the trial ended.
+    """Offers actions to a callback: add a point, retry failed trials, end the search.
+
+    The search calls the callback after a trial's end. Each action takes effect at the trial's end on the study's clock.
 
     Attributes:
         study: the study.

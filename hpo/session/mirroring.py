@@ -23,8 +23,9 @@ _FAULTS = (HpoError, OSError, sqlite3.Error)
 class Mirroring(Observer):
     """Copies the study to its mirror after outcomes, at most every `seconds_between` seconds, and again in `close`.
 
-    Copies during the search are made in a thread. If several in a row fail, log one warning; the search goes on.
-    If the machine is lost, the search repeats about `seconds_between` seconds of work.
+    A thread makes the copies during the search. If copies fail one after another, the thread logs one warning, and the
+    search goes on. If the machine is lost, the search continues from the mirror, and repeats about `seconds_between`
+    seconds of work.
     """
 
     seconds_between = 60.0
@@ -36,7 +37,10 @@ class Mirroring(Observer):
         self._has_warned = False
 
     def reported(self, trial: Trial, report: TaskReport) -> None:  # noqa: ARG002 -- the same call as its siblings
-        """After an outcome, begin a copy if none is running and none began in the last `seconds_between` seconds."""
+        """If the report has an outcome, begin to copy the study to its mirror.
+
+        Begin no copy while another copy is in progress, or until `seconds_between` seconds after the last copy began.
+        """
         is_busy = self._thread is not None and self._thread.is_alive()
         if report.outcome is not None and not is_busy and time.monotonic() - self._last >= self.seconds_between:
             self._last = time.monotonic()
@@ -44,17 +48,21 @@ class Mirroring(Observer):
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait until the copying in progress has ended."""
+        """Wait until the copy in progress has ended."""
         if self._thread is not None:
             self._thread.join()
 
     def close(self) -> None:
-        """Wait until the copying in progress has ended, and copy the final state. If this fails, log a warning."""
+        """Wait until the copy in progress has ended, then copy the final state.
+
+        If the copy of the final state fails, log a warning.
+        """
         self.wait()
         try:
             self._mirror.copy()
         except _FAULTS as error:
-            advice = "" if isinstance(error, NotOursError) else "; when it can be written, copy them with `hpo resume`"
+            later = "; when the mirror can be written, copy the results with `hpo resume`"
+            advice = "" if isinstance(error, NotOursError) else later
             _log.warning("%s; the mirror lacks the study's last results%s", error, advice)
 
     def _copy(self) -> None:

@@ -55,7 +55,7 @@ def wait_briefly_for_threads() -> None:
     def end_wait(*_: object) -> None:
         # Without a live thread, Python has left the wait already.
         if names := ", ".join(repr(thread.name) for thread in running if thread.is_alive()):
-            sys.stderr.write(f"a thread of the objective ({names}) did not end, so it was stopped\n")
+            sys.stderr.write(f"threads of the objective that did not end were stopped: {names}\n")
             raise _LeftBehindError
 
     show = sys.unraisablehook
@@ -96,10 +96,10 @@ def named_output(stream: TextIO) -> TextIO:
 def interrupted_in_one_line() -> Iterator[None]:
     """Replace a KeyboardInterrupt with one whose message is a single line: what is saved, and how to continue.
 
-    If a script does not catch it, Python prints this line instead of a traceback. The line comes from the attribute
-    `says`, which an interrupted search sets. A KeyboardInterrupt with arguments and without `says` is raised unchanged,
-    because it already has a message. The class stays KeyboardInterrupt, because Python exits with code 130 only for
-    this class, and not for a subclass.
+    If a script does not catch the new exception, Python prints the line instead of a traceback. The line comes from the
+    attribute `says`, which an interrupted search sets on the KeyboardInterrupt that it raises. A KeyboardInterrupt with
+    arguments and without `says` stays unchanged, because it already has a message. The class of the new exception is
+    KeyboardInterrupt itself, because Python does not exit with code 130 for a subclass.
     """
     try:
         yield

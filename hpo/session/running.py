@@ -54,8 +54,10 @@ class Searched:
 def run_shown(study: PreparedStudy, progress: How) -> Searched:
     """Run a prepared study to its budget. `progress` chooses the display; see `display_of`.
 
-    If another program trains the study, only create or continue the study. Print the next commands, except if
-    `progress` is False. Raise the errors of `run_to_the_end`.
+    If another program trains the study's trials, only create the study, or open the existing study. In this case, print
+    the commands with which a user asks for trials and tells their results, except if `progress` is False.
+
+    Raise the errors of `run_to_the_end`.
     """
     display, name, folder = display_of(progress), study.config.study.name, study.folder.path
     if study.is_outside:

@@ -18,7 +18,7 @@ from hpo.session.status_writer import StatusWriter
 from hpo.session.stopping import SessionDispatcher, Stopped, Stopping
 from hpo.session.user_requests import UserRequests
 from hpo.show.display import Display, Ended
-from hpo.study.files.requests import refuse_left_over
+from hpo.study.files.requests import answering, refuse_left_over
 from hpo.study.notes import Notes
 from hpo.study.opening import code_of, open_study
 from hpo.study.results.after_search import trials_to_finish
@@ -67,6 +67,7 @@ def _run(study: PreparedStudy, display: Display, stopping: Stopping) -> Ended:
     with ExitStack() as stack:
         # Lock first: readers then show that the study is starting.
         stack.enter_context(study.folder.lock())
+        stack.enter_context(answering(study.folder))
         stopping.tidy_up = study.folder.remove_uncreated
         # Create a new study after its workers have started, so that an error leaves no trace. Open an existing record
         # first, because it may need no workers at all.
@@ -121,9 +122,9 @@ def _open_record(study: PreparedStudy) -> Record:
 def start_dispatcher(
     study: PreparedStudy, display: Display, stack: ExitStack, artifacts: str | None = None, now: float = 0.0
 ) -> Dispatcher:
-    """Start the workers, and announce their use of this machine to other searches. Closing `stack` ends both.
+    """Start the workers, and tell other searches on this machine which CPUs and GPUs these workers use.
 
-    For `artifacts` and `now` see `Setup`.
+    Closing `stack` stops the workers and withdraws the announcement. For `artifacts` and `now` see `Setup`.
     """
     config = study.config
     code = code_to_send(config.dispatch, study.objective)

@@ -32,9 +32,8 @@ _MOST_POINTS = 200
 class StatusWriter(Progress):
     """Writes status.json and running.json after changes, at most every 2 seconds, in a thread.
 
-    On entry the status is `running`. On exit the status is `failed` if there was an error. Otherwise the status is
-    `open` in an ask-and-tell session, and `interrupted` in a search. After the exit, `conclude` writes the final
-    status.
+    On entry the status is `running`. After an exit with an error, the status is `failed`. After any other exit, the
+    status is `open` in an ask-and-tell session, and `interrupted` in a search. Then `conclude` writes the final status.
 
     Args:
         study: the study.

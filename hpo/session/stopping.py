@@ -45,24 +45,24 @@ class Stopped(Interruption):
 class Stopping:
     """Handles signals while a study runs.
 
-    After the first signal, the next `check` raises Stopped. A block of `raising` surrounds each objective that runs in
-    this process. In this block, the signal itself raises Stopped, unless the objective handles or ignores signals.
-    Elsewhere the signal raises nothing, because an exception could leave an import or a transaction half done.
+    After the first signal, the next `check` raises Stopped. An objective in this process runs in a `with` block of
+    `raising`. In this block, the signal itself raises Stopped, unless the objective handles or ignores signals. Outside
+    the block, the signal raises nothing, because an exception could leave an import or a transaction half done.
 
     A process of the command `hpo` ends at once after a second signal. It also ends some seconds after the first signal,
     even while Python is busy in C code. The process of another program, such as a notebook, is never ended. In such a
     process, the second signal raises Stopped anywhere.
 
     Attributes:
-        number: the first signal that this class handled; None = no signal yet.
+        number: the number of the first handled signal; None = no signal yet.
         last_words: returns the text about what is saved and how to continue.
-        tidy_up: called before the process is ended at once.
+        tidy_up: is called before this object ends the process at once.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._received: int | None = None
-        before = "\nstopped before any training began\nbegin again with: the same command\n"
+        before = "\nstopped before any training began\nto begin again, run the same command\n"
         self.last_words: Callable[[], str] = lambda: before
         self.tidy_up: Callable[[], None] = lambda: None
         self._patience = _PATIENCE_BEFORE_SECONDS
@@ -102,7 +102,10 @@ class Stopping:
         os.close(self._write_end)
 
     def take_signals(self) -> None:
-        """Install the handlers. Call this again after Ray's start, because Ray installs a SIGTERM handler in C code."""
+        """Install the handlers of SIGINT and SIGTERM, and of SIGHUP unless the process ignored SIGHUP.
+
+        Call this method again after Ray's start, because Ray installs a SIGTERM handler in C code.
+        """
         for number in self._before:
             signal.signal(number, self._on_signal)
 
@@ -221,10 +224,13 @@ class SessionDispatcher:
             self._dispatcher.submit(task)
 
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
-        """Return reports. If tasks run in other processes, wait at most half a second.
+        """Return the dispatcher's new reports. Wait for a report at most `timeout` seconds; None = no limit.
 
-        After a signal, raise Stopped if tasks run in this process. If tasks run in other processes, the first call
-        after the signal ends the tasks, and returns the remaining outcomes. If no outcome remains, raise Stopped.
+        If tasks run in other processes, wait at most half a second.
+
+        If tasks run in this process, each call after a signal raises Stopped. If tasks run in other processes, the
+        first call after a signal lets the tasks save their states and end, and returns the last outcomes. If there are
+        no last outcomes, this call raises Stopped. Each later call also raises Stopped.
         """
         if self.runs_here:
             # A task that is interrupted in this process has not reported its outcome yet.
@@ -244,7 +250,7 @@ class SessionDispatcher:
         return outcomes
 
     def drop(self, task: Task) -> int:
-        """End the task, and return its worker; 0 if no worker has begun the task."""
+        """End the task. Return its worker as a number, as in `Outcome.worker`; 0 if no worker has begun the task."""
         return self._dispatcher.drop(task)
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:

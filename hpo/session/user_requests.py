@@ -22,7 +22,7 @@ class UserRequests:
     """
 
     seconds_between = 1.0
-    """The seconds between two calls of this object while the search runs."""
+    """The time in seconds after which a running search calls this object again."""
 
     def __init__(self, study: PreparedStudy, record: Record) -> None:
         self.study = study

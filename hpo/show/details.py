@@ -38,7 +38,10 @@ def details_text(shown: StudyView | TrialDetails) -> str:
 
 
 def _lines(what: str, text: str, column: int) -> Iterator[str]:
-    """Yield the lines of an entry: at most three, and only printable characters. A stranger may have written it."""
+    """Yield the lines of an entry, at most three.
+
+    The lines have only printable characters, because another user may have written `text`.
+    """
     columns = min(shutil.get_terminal_size((_MOST_COLUMNS, 0)).columns, _MOST_COLUMNS) - column
     lines = textwrap.wrap(
         printable(text.lstrip()),
@@ -55,7 +58,7 @@ def _lines(what: str, text: str, column: int) -> Iterator[str]:
 
 
 def _study_entries(view: StudyView) -> _Entries:
-    copied = f", from the mirror's copy of {view.copied}" if view.copied else ""
+    copied = f", as copied to the mirror at {view.copied}" if view.copied else ""
     yield "study", f"{view.study}: {view.says}{copied}"
     if view.fault and view.fault != view.error:
         yield "fault", view.fault

@@ -1,11 +1,12 @@
 """The base classes of displays of a running search, and the lines that all displays share."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from hpo.config.keys import is_number
 from hpo.config.sections import DispatchSection
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
@@ -53,7 +54,7 @@ class Ended:
 
 
 ShownStudy = PreparedStudy | StudyRun
-"""A study that a progress display shows: prepared in the driver, or read by a viewer."""
+"""A study that a progress display shows: in the driver a PreparedStudy, in a viewer a StudyRun."""
 
 
 class Progress(Observer, AbstractContextManager["Progress", None]):
@@ -143,7 +144,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return score_format([*self._values[name or self._goal.metric], score])(score)
 
     def _values_text(self, trial: Trial) -> str:
-        """Return as text a complete trial's mean of each metric, each value with a limit, and each measured value."""
+        """Return a complete trial's values as text, each as the mean over the trial's tasks.
+
+        The values are the metrics, the values with limits, and the values of `study.measured`.
+        """
         return "  ".join(f"{name} {self._score_text(trial.mean(name), name)}" for name in self._goal.names)
 
     @property
@@ -156,16 +160,23 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
             best = f"{self._score_text(self._best.score)} (trial {self._best.number})"
         return f"best {self._study.metric} {best}"
 
+    def _point_texts(self, point: Mapping[str, Any]) -> list[str]:
+        """Return the epoch and the leading metric of a report as texts, which are empty if the report lacks them."""
+        epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
+        epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
+        value: Any = point.get(self._study.metric)
+        return [epoch, f"{self._study.metric} {self._score_text(value)}" if is_number(value) else ""]
+
     def _time_left(self) -> str:
-        """Return the time left as text; empty if the time is unknown or no trial remains."""
+        """Return `seconds_left` as text; empty without an estimate, and if no time is left."""
         seconds = self.seconds_left()
         return format_duration(seconds) if seconds else ""
 
     def seconds_left(self) -> float | None:
-        """Return the seconds left; None if they are unknown or if no trial remains.
+        """Return an estimate of the seconds until the search ends.
 
-        The estimate assumes this session's pace, and that each running trial is half done. The estimate never exceeds
-        the time that `minutes` leaves.
+        Return None if no trial has ended in this session, or if no trial remains. The estimate assumes this session's
+        pace, and that each running trial is half done. The estimate is never above the rest of `study.minutes`.
         """
         done, missing = self.num_done - self._done_before, self._study.trials - self.num_done
         if not done or not missing:
@@ -214,7 +225,7 @@ def gpus_in_words(gpus: Gpus, dispatch: DispatchSection) -> str | None:
         return f"{available}, but the workers use none; dispatch.gpus_per_worker=null gives each worker a share"
     if gpus.share < 1:
         part = gpus.share if dispatch.memory_per_worker is None else dispatch.memory_per_worker
-        return f"{available}: each worker gets {gpus.share:g} of a GPU, with {part:.0%} of its memory"
+        return f"{available}: each worker gets {gpus.share:g} of a GPU, with {part:.0%} of the GPU's memory"
     each = f"{available}: {gpus.share:g} for each worker"
     if dispatch.gpus_per_worker is not None:
         return each
@@ -232,9 +243,15 @@ def others_in_words(others: Sequence[OtherSearch], dispatch: DispatchSection) ->
 
 
 def peak_in_words(peak: int, total: int) -> str:
-    """Return a line with the peak GPU memory of a training, and the number of such trainings that fit on one GPU."""
+    """Return a line with a training's peak GPU memory, and with the number of trainings of this size that fit on a GPU.
+
+    Args:
+        peak: the peak GPU memory in bytes.
+        total: the GPU's whole memory in bytes.
+    """
     used = f"the first training used {peak / GIB:.2g} of {total / GIB:.3g} GiB of its GPU"
-    return f"{used}: about {total // max(peak, 1)} such trainings fit on one GPU (dispatch.workers)"
+    fit = f"about {total // max(peak, 1)} trainings of this size fit on one GPU"
+    return f"{used}; {fit} (dispatch.workers=N sets the number of workers)"
 
 
 def follow_up_in_words(what: str, num_ended: int, num_all: int) -> str:

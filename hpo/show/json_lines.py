@@ -1,4 +1,4 @@
-"""Prints a running search as JSON lines on standard error, for programs: `--progress json`."""
+"""With `--progress json`, prints a running search as JSON lines on standard error, for other programs to read."""
 
 import sys
 import time

@@ -20,12 +20,16 @@ def summary_lines(view: StudyView) -> Iterator[str]:
 
 def summary_html(view: StudyView) -> str:
     """Return the summary as HTML for a notebook: the winner with its point, or why there is none."""
-    texts = (f"{view.study}: {view.says}", f"{done_text(view)}, {_failed_text(view)}", best_text(view))
-    head, *lines = map(html.escape, texts)
+    texts = (f"{view.study}: {view.says}", _counts_text(view), best_text(view))
+    head, *lines = map(html.escape, filter(None, texts))
     point = {} if view.best is None else view.best.point
     rows = [(html.escape(key), html.escape(format_value(value))) for key, value in point.items()]
     cells = "".join(f"<tr><td>{key}</td><td>{value}</td></tr>" for key, value in rows)
     return "<br>".join([f"<b>{head}</b>", *lines, *([f"<table>{cells}</table>"] if cells else [])])
+
+
+def _counts_text(view: StudyView) -> str:
+    return f"{done_text(view)}, {_failed_text(view)}" if view.budget else ""
 
 
 def _failed_text(view: StudyView) -> str:
@@ -73,7 +77,7 @@ def done_text(view: StudyView) -> str:
 
 
 def progress_text(view: StudyView) -> str:
-    """Return as text the used budget, the number of trials in each state, the time, and the untried added points."""
+    """Return as text the used budget, the number of trials in each state, the search's duration, and `untried_line`."""
     counts = {state: number for state, number in view.trials.items() if number and state != "running"}
     states = [_failed_text(view) if state == "failed" else f"{number} {state}" for state, number in counts.items()]
     if unfinished := view.trials.get("running", 0):
@@ -85,12 +89,18 @@ def progress_text(view: StudyView) -> str:
 
 
 def untried_line(view: StudyView) -> str:
-    """Return a line with the number of untried added points and retries; empty if nothing is untried."""
+    """Return a line with the number of added points without a trial, and the number of trials that wait for a retry.
+
+    The line leaves out a number that is 0, and is empty if both are 0.
+    """
     return f"{view.untried_text} not tried yet" if view.untried_text else ""
 
 
 def report_text(view: StudyView, task: TaskView) -> str:
-    """Return a training's latest report as text: its epoch and the study's metrics; if it lacks these, all values."""
+    """Return the epoch and the study's metrics from a training's latest report, as text.
+
+    If the report has neither an epoch nor a metric of the study, return all values of the report.
+    """
     point = {name: value for name, value in task.point.items() if name in ("epoch", *view.metrics)}
     return format_values(point or task.point)
 
@@ -130,8 +140,8 @@ def _none_text(view: StudyView) -> str:
 def _outcome(view: StudyView) -> Iterator[str]:
     if view.state == "unreadable":
         return
-    if view.budget:
-        yield f"{done_text(view)}, {_failed_text(view)}"
+    if text := _counts_text(view):
+        yield text
     if view.finalists:
         yield _finalists_text(view)
     if len(view.metrics) > 1 and view.best is not None:
@@ -152,7 +162,7 @@ def _outcome(view: StudyView) -> Iterator[str]:
 def _finalists_text(view: StudyView) -> str:
     scores = view.finalists
     if all(score is None for score in scores.values()):
-        return f"all {len(scores)} finalists failed on fresh seeds, so the search's scores choose the winner"
+        return f"all {len(scores)} finalists failed on fresh seeds, so scores from the search decide"
     write = score_format(scores.values())
     texts = (f"trial {number} {'failed' if score is None else write(score)}" for number, score in scores.items())
-    return f"scores on fresh seeds choose the winner; {view.metric}: {', '.join(texts)}"
+    return f"the winner is chosen by the finalists' scores on fresh seeds ({view.metric}: {', '.join(texts)})"

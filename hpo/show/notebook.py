@@ -63,11 +63,11 @@ class Notebook(Display):
         return NotebookProgress(study, self._workers, record, self._output)
 
     def conclude(self, study: PreparedStudy, ended: Ended) -> None:  # noqa: ARG002
-        """Print the result, and a hint if MLflow is incomplete."""
+        """Print the result, and a hint if MLflow lacks data of the study."""
         for line in summary_lines(ended.view):
             print(line)
         if not ended.is_tracked:
-            print(f"MLflow is incomplete: send the missing data later with `hpo sync {ended.view.reference}`")
+            print(f"MLflow lacks data of this study; send these data later with `hpo sync {ended.view.reference}`")
 
 
 class NotebookProgress(Progress):
@@ -103,9 +103,12 @@ class NotebookProgress(Progress):
         self._running.pop(trial.number, None)
         mark = " *" if self._count(trial) else ""
         mark = mark or (" !" if trial.excess > 0 else "")
-        if trial.score is None:
-            result = f"failed: {trial.error}" if trial.error else f"stopped {trial.stopped}"
-        elif len(self._goal.names) == 1 or trial.state != "complete":
+        if trial.state == "stopped":
+            score = "" if trial.score is None else f"{self._score_text(trial.score)}, "
+            result = f"{score}stopped {trial.stopped}"
+        elif trial.score is None:
+            result = f"failed: {trial.error}"
+        elif len(self._goal.names) == 1:
             result = f"{self._score_text(trial.score)}{mark}"
         else:
             result = f"{self._values_text(trial)}{mark}"
@@ -142,7 +145,4 @@ class NotebookProgress(Progress):
 
     def _line_of(self, number: int) -> str:
         """Return the progress of a running training."""
-        point = self._running[number]
-        values = {key: point[key] for key in ("epoch", self._study.metric) if key in point}
-        texts = [f"{key} {self._score_text(v) if isinstance(v, float) else v}" for key, v in values.items()]
-        return f"trial {number}  {'  '.join(texts)}"
+        return "  ".join(filter(None, (f"trial {number}", *self._point_texts(self._running[number]))))

@@ -32,8 +32,8 @@ from hpo.workers.training.tasks import Task
 _LINES_AT_ONCE = 200
 _LINES_PER_SECOND = 10
 _AMOUNTS = "`to N` is a trial's amount of training; * = the best so far among the trials that were trained furthest"
-_SCALES = "* = the best so far of its scale; scores of different scales are not comparable"
-_SEVERAL = "* = on the Pareto front: no trial so far dominates it"
+_SCALES = "* = the best trial so far of its scale; scores of different scales are not comparable"
+_SEVERAL = "* = on the Pareto front: no trial so far dominates this trial"
 _FURTHEST = "`to N` is a trial's amount of training; the front has only the trials that were trained furthest"
 # Without a panel: seconds of silence before a line shows running tasks, and the most tasks in that line.
 _SECONDS_OF_SILENCE = 60
@@ -44,21 +44,28 @@ _NUMBER = 7
 
 @dataclass(frozen=True)
 class Sign:
-    """The last sign of life of a task: its time on the display's clock, and the last point of the learning curve.
+    """The last report of a running task.
 
-    Before the first report, `point` is empty, and `at` is the start of the task.
+    Attributes:
+        at: the time of the report in seconds, by the display's function `clock`; before the first report, the time of
+            the task's start.
+        point: the reported point of the learning curve; empty before the first report.
+        where: the host of the training; empty if the display does not show hosts.
     """
 
     at: float
     point: Mapping[str, Any]
-    where: str = ""  # the host of the training; empty if it is not shown
+    where: str = ""
 
 
 class TerminalProgress(Progress):
     """Shows running tasks with their last reports, the best trial so far, and the time left."""
 
     silent_seconds = 10.0
-    """Without a panel: after this many silent seconds, a line shows progress in the first trial or after the search."""
+    """Without a panel, a line about progress is printed after this many seconds without output.
+
+    Such lines are printed until the first trial ends, and while trainings run after the search.
+    """
 
     def __init__(
         self,
@@ -121,7 +128,8 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line.
 
-        If trials end too fast, leave out some lines, but never that of a new best trial or of the search's final trial.
+        After 200 lines, print at most 10 lines per second, and leave out the lines of the other trials. The lines of a
+        new best trial and of the search's final trial are always printed.
         """
         self._is_first_trial = False
         is_best = self._count(trial)
@@ -226,16 +234,14 @@ class TerminalProgress(Progress):
         bar = ProgressBar(total=self._study.trials, completed=self.num_done, width=60)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for (number, index), sign in sorted(self._running.items()):
-            table.add_row(*self._running_cells(number, index, sign.point), self._ago(sign), sign.where)
+            cells = (*self._running_cells(number, index, sign.point), self._ago(sign), sign.where)
+            # A plain string would be markup, in which a metric such as `f1[macro]` loses its brackets.
+            table.add_row(*map(Text, cells))
         # The padding adds the line break that the bar lacks.
         return Group(Text(printable(head)), Padding(bar, 0), table)
 
     def _running_cells(self, number: int, index: int, point: Mapping[str, Any]) -> list[str]:
-        epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
-        epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
-        value = point.get(self._study.metric)
-        score = f"{self._study.metric} {self._score_text(value)}" if isinstance(value, float) else ""
-        return [self._name(number, index), epoch, printable(score)]
+        return [self._name(number, index), *map(printable, self._point_texts(point))]
 
     def _ago(self, sign: Sign) -> str:
         seconds = max(0.0, self._clock() - sign.at)

@@ -9,15 +9,15 @@ _GAP = 2
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str]], least: Sequence[str] = ()) -> str:
-    """Return a table for standard output; its cells are made printable, because they may come from a stranger.
+    """Return a table for standard output, without control characters, because another user may have written the cells.
 
     On a terminal, leave out empty columns. If the terminal is too narrow, also leave out the columns in `least`, one
-    after another, until the table fits. In a pipe, keep all columns, with - for an empty cell.
+    after another, until the table fits. In a pipe, keep all columns, and write `-` into empty cells.
     """
-    lines = [[printable(cell) for cell in row] for row in rows]
+    header, *lines = [[printable(cell) for cell in row] for row in (header, *rows)]
     if sys.stdout.isatty():
         return _at_terminal(header, lines, least)
-    lines = [[*header], *([cell or "-" for cell in line] for line in lines)]
+    lines = [header, *([cell or "-" for cell in line] for line in lines)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ((cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join((" " * _GAP).join(cells).rstrip() for cells in padded)
@@ -37,7 +37,7 @@ def _at_terminal(header: Sequence[str], lines: Sequence[Sequence[str]], least: S
             widths.pop(name, None)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
     for name in widths:
-        table.add_column(name, overflow="fold")
+        table.add_column(Text(name), overflow="fold")
     for row in zip(*(columns[name] for name in widths), strict=True):
         table.add_row(*map(Text, row))
     with console.capture() as captured:

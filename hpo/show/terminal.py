@@ -36,9 +36,9 @@ _MOST_LABELS = 5
 
 
 class Terminal(Display):
-    """Prints a search as lines, and on a terminal a live panel below them.
+    """Prints a search as lines. On a terminal, a live panel below the lines shows the running tasks.
 
-    Without `has_trials`, it prints only the start and the end.
+    Without `has_trials`, the display shows only the start and the end of the search.
     """
 
     def __init__(self, has_trials: bool = True) -> None:
@@ -77,7 +77,7 @@ class Terminal(Display):
             folds = f", {study.num_folds} folds" if study.num_folds > 1 else ""
             _say(f"data: {', '.join(parts)}; validation: {kind}{folds}{_labels_text(study.plan.parts.values())}")
             if twice := duplicates_text(study.plan.duplicates):
-                _say(f"caution: examples in two splits: {twice}; scores on them are too good")
+                _say(f"caution: some examples are in two splits ({twice}); scores on these examples are too good")
 
     def show_code(self, code: Code) -> None:
         """Print which files of the user's code are sent to other machines."""
@@ -94,12 +94,15 @@ class Terminal(Display):
         if dispatch.address:
             _say(f"joining the Ray cluster at {dispatch.address} ...")
         elif is_connected_here():
-            _say("using the Ray that this process is connected to; it keeps running afterwards")
+            _say("using the Ray that this process is connected to; Ray keeps running after the search")
         else:
             _say("starting Ray on this machine ...")
 
     def show_workers(self, study: PreparedStudy, workers: int, gpus: Gpus) -> None:
-        """Print the lanes and the GPUs of each worker; if more lanes would keep workers busier, print how many."""
+        """Print each worker's share of the GPUs, and the numbers of lanes and workers.
+
+        If the workers would be busier with more lanes, print the number of lanes that would keep the workers busy.
+        """
         if (text := gpus_in_words(gpus, study.config.dispatch)) is not None:
             _say(text)
         lanes, rules = study.config.study.lanes, study.rules()
@@ -108,11 +111,12 @@ class Terminal(Display):
         trainings = study.config.study.trials * study.layout.size
         if trainings < workers:
             idle = workers - trainings
-            _say(f"{format_count(trainings, 'training*')} in total: {idle} of {workers} workers will be idle")
+            count = format_count(trainings, "training*")
+            _say(f"{idle} of {workers} workers will be idle, because the search has only {count}")
         if rules.order == "free":
             effect = "points depend on timing, so another run of this search would try other points"
             if not replace(rules, order="clock").waits:
-                effect = "study.order=free has no effect, because this strategy has the same trials in any order"
+                effect = "study.order=free has no effect, because the order of results cannot change this search"
             _say(f"{slots}, free order: {effect}")
             return
         if not rules.waits:
@@ -146,11 +150,14 @@ class Terminal(Display):
             print(line, flush=True)
         _print_times(study, view.cost or {})
         if not ended.is_tracked:
-            _say(f"MLflow is incomplete: send the missing data later with `hpo sync {view.reference}`")
+            _say(f"MLflow lacks data of this study; send these data later with `hpo sync {view.reference}`")
 
 
 def _labels_text(parts: Iterable[Mapping[str, Any]]) -> str:
-    """Return each label's share of all examples: `; labels: pos 67%, neg 33%`; empty with no or many labels."""
+    """Return a text with the share of each label in all labelled examples, such as `; labels: pos 67%, neg 33%`.
+
+    The text is empty if the examples have no labels, or more than 5 different labels.
+    """
     labels = Counter[str]()
     for part in parts:
         labels.update(part["labels"] or {})
@@ -161,19 +168,22 @@ def _labels_text(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _say(text: str) -> None:
-    """Print a line without control characters, because the text may come from a stranger's study."""
+    """Print a line without control characters, because the text may come from another user's study."""
     print(printable(text), flush=True)
 
 
 def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
-    """Print the time that a search took on simulated workers, and the idle share of several workers if it is large."""
+    """Print the time that a search took on simulated workers.
+
+    If the search had several workers that were idle for more than 40 % of their time, print this share, too.
+    """
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:
         return
     if dispatch.type.has_own_time:
         _say(
             f"{dispatch.name}: {format_count(dispatch.workers or 1, 'worker*')} took {cost['wall_seconds']:,.0f} s for "
-            f"{cost['training_seconds']:,.0f} s of training; section Cost of the report shows the best score over time"
+            f"{cost['training_seconds']:,.0f} s of training; the report's section 'Cost' has the best score over time"
         )
     if (dispatch.workers or 1) > 1 and cost["idle_share"] > _MUCH_IDLE:
         _say(f"workers were idle {cost['idle_share']:.0%} of the time: see the timeline in the report")

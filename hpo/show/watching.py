@@ -56,13 +56,13 @@ def watch_at_terminal(view: StudyReader) -> Status:
     """Show a study until its search ends, then show its result; return the last status.
 
     Raises:
-        HpoError: the study is unreadable, or was not created.
+        HpoError: the study cannot be read, or the process that was starting the study ended before creating the study.
     """
     view.wait_until_created(lambda text: print(printable(text), flush=True))
     snapshots = view.follow()
     snapshot = next(snapshots)
     if snapshot.status.goes_on:
-        where = f", from the mirror's copy of {snapshot.copied}" if snapshot.copied else ""
+        where = f", as copied to the mirror at {snapshot.copied}" if snapshot.copied else ""
         print(printable(f"study {snapshot.status.name}: {snapshot.status.words}{where}"), flush=True)
         snapshot = _follow(view, snapshot, snapshots)
         print()

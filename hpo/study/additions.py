@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
     """Return the new points that other programs queued, for example with `enqueue_trial`.
 
-    Ignore invalid points, points with a trial, and points that were added before. Log a warning for each new point, and
-    for each ignored point that was not added before.
+    Ignore points that were added before. Also ignore invalid points and points that the study already has (see
+    `_add_of`), and log a warning for each of these points. Log a warning for each returned point, too.
     """
     points: dict[str, Add] = {}
     added = {point_key(each.point) for each in record.added}
@@ -135,7 +135,11 @@ def resume_command(name: str, untried: int, done: int, budget: StudySection, end
 
 
 def _add_of(point: Point, record: Record) -> Add | str:
-    """Return an `Add` if the point is new or failed; otherwise return its place in the study, such as `trial 3`."""
+    """Return an `Add` if the point is new, or if the last trial of the point failed.
+
+    Otherwise return a text that says what the study has for this point: `added`, a trial's number such as `trial 3`, or
+    `an imported trial`.
+    """
     key = point_key(point)
     own = [trial for trial in record.trials() if trial.key == key]
     if any(point_key(each.point) == key for each in untried_points(record)):

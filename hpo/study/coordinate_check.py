@@ -1,4 +1,4 @@
-"""The coordinate check: tests whether the sizes of layers' outputs, after a few steps, depend on the model's size."""
+"""The coordinate check: tests whether the magnitude of layers' outputs changes with the model's width or depth."""
 
 import math
 import tempfile
@@ -29,16 +29,17 @@ BOUND = 0.2
 
 @dataclass(frozen=True)
 class CoordinateCheck:
-    """The size (magnitude) of each layer's output at several scales of a model.
+    """The size of each layer's output at several scales of a model, after a few training steps.
 
-    With a good parametrization, the output size is the same at every scale.
+    An output's size is the magnitude of its values, such as the mean absolute value. With a good parametrization, the
+    output size is the same at every scale.
 
     Attributes:
         key: the configuration key whose value grows from scale to scale.
         values: the key's value at each scale.
         scales: for each scale, the keys that it changes, with their values.
-        sizes: the output sizes, averaged over the seeds, by training step and then by layer; one number for each scale.
-            Only layers that occur at every scale are listed.
+        sizes: for each number of training steps, a dict from a layer to a list with the layer's output size at each
+            scale. The output sizes are means over the seeds. Layers that do not occur at every scale are left out.
         known: by layer, a text that says at which scales the output size is expected to change, such as "below
             model.d_model=128".
     """
@@ -51,7 +52,7 @@ class CoordinateCheck:
 
     @cached_property
     def slopes(self) -> Mapping[int, Mapping[str, float]]:
-        """The slope of log(output size) against log(`values`), by step and layer; 0 = the size does not change.
+        """The slope of log(output size) over log(value of `key`), by step and layer; 0 = the size does not change.
 
         If the output size of a layer is 0 at every scale, the slope is 0. Otherwise, if the output size is 0, infinite
         or NaN at any scale, the slope is infinite.
@@ -62,7 +63,10 @@ class CoordinateCheck:
 
     @cached_property
     def steepest(self) -> Mapping[str, tuple[int, float]]:
-        """Each layer's steepest slope, with the step at which it occurs; the layer with the steepest slope is first."""
+        """For each layer a pair: a step, and the steepest slope in `slopes`, which the layer has at this step.
+
+        The layer with the steepest slope is first.
+        """
         layers = next(iter(self.slopes.values()))
         steepest = {
             layer: max(((step, of[layer]) for step, of in self.slopes.items()), key=lambda at: abs(at[1]))
@@ -72,12 +76,12 @@ class CoordinateCheck:
 
     @property
     def outside(self) -> list[str]:
-        """The layers outside `known` whose absolute slope is above `BOUND` at one or more steps, the steepest first."""
+        """The layers not in `known` whose slope in `steepest` is not within ±`BOUND`, the steepest slope first."""
         return [layer for layer in self._changing if layer not in self.known]
 
     @property
     def expected(self) -> list[str]:
-        """The layers in `known` whose absolute slope is above `BOUND` at one or more steps, the steepest first."""
+        """The layers in `known` whose slope in `steepest` is not within ±`BOUND`, the steepest slope first."""
         return [layer for layer in self._changing if layer in self.known]
 
     @property
@@ -91,18 +95,18 @@ class CoordinateCheck:
 
     @property
     def verdict(self) -> str:
-        """A sentence that says whether the layers' outputs change in size with `key`, and which outputs change most."""
+        """A sentence that says whether output sizes change with the value of `key`, and which of them change most."""
         known = "".join(f"; {self._describe(layer)} is known to change {self.known[layer]}" for layer in self.expected)
         if not self.outside:
             steepest = next((layer for layer in self.steepest if layer not in self.expected), None)
-            layers = "no other layer's output" if known else "no layer's output"
-            text = f"; the steepest is {self._describe(steepest)}" if steepest else ""
-            return f"slopes within {BOUND}: {layers} changes with {self.key}{text}{known}"
+            sizes = "no other output size" if known else "no output size"
+            text = f"; the steepest slope: {self._describe(steepest)}" if steepest else ""
+            return f"slopes within {BOUND}: {sizes} changes with {self.key}{text}{known}"
         worst = [self._describe(layer) for layer in self.outside]
         more = f" and {len(worst) - 3} more" if len(worst) > 3 else ""
         return (
-            f"slopes not within {BOUND}: {len(worst)} of {len(self.steepest)} outputs change with {self.key}, the "
-            f"steepest {', '.join(worst[:3])}{more}{known}"
+            f"slopes not within {BOUND}: {len(worst)} of {len(self.steepest)} output sizes change with {self.key}; the "
+            f"steepest slopes: {', '.join(worst[:3])}{more}{known}"
         )
 
     def _describe(self, layer: str) -> str:
@@ -134,7 +138,7 @@ def _slope(values: Sequence[float], sizes: Sequence[float]) -> float:
 
 
 def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], None]) -> CoordinateCheck:
-    """Train a few steps at each scale of a configuration, and return the check of the layers' outputs.
+    """Train a few steps at each scale of a configuration, and return the coordinate check.
 
     Args:
         tree: a whole configuration from `compose_search`. If it has no scales, the objective describes the scales.
@@ -142,8 +146,9 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
         show: a function that is called with a line about each scale.
 
     Raises:
-        HpoError: the objective has no `output_sizes`, or the function returns invalid sizes; there are no scales, or a
-            scale is invalid; no number grows from scale to scale; or the data cannot be read.
+        HpoError: the objective has no function `output_sizes`, or `output_sizes` returns invalid sizes.
+        HpoError: there are no scales, a scale is invalid, or no key has a number that grows from scale to scale.
+        HpoError: the data cannot be read.
 
     Source: Yang et al. 2021, "Tensor programs V", appendix D.1.
     """
@@ -197,7 +202,10 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the scales at which an output is expected to change, as text by output, such as "below width=128"."""
+    """Return, by layer, a text that says at which scales the layer's output size is expected to change.
+
+    The text has the form "below KEY=VALUE", such as "below width=128". Other layers are left out.
+    """
     return {
         name: f"below {key}={least:g}"
         for layer, (key, least) in holds_from.items()
@@ -207,20 +215,23 @@ def _known_changes(
 
 
 def _growing_key(scales: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first key whose value is a positive number that grows from scale to scale; ConfigError without one."""
+    """Return the first key whose value is a positive number that grows from scale to scale.
+
+    Raise ConfigError if there is no such key.
+    """
     for key in scales[0]:
         values = [changes.get(key) for changes in scales]
         numbers = [value for value in map(reported_values.number, values) if value is not None and value > 0]
         if len(numbers) == len(scales) and numbers == sorted(set(numbers)):
             return key
     raise ConfigError(
-        "study.scales: must set a key whose number grows from scale to scale, such as model.d_model; set the same key "
-        "at every scale, with the smallest value first"
+        "study.scales: must set a key to a number that grows from scale to scale, such as model.d_model; set the same "
+        "key at every scale, with the smallest number first"
     )
 
 
 def _check_sizes(objective: Objective, returned: Any) -> Mapping[int, Mapping[str, float]]:
-    """Return the result of `output_sizes` as sizes by step and layer; ConfigError if the result has another form."""
+    """Return the result of `output_sizes` as sizes by step and layer. Raise ConfigError if it is malformed."""
     try:
         return {step: {str(layer): float(size) for layer, size in returned[step].items()} for step in STEPS}
     except (TypeError, ValueError, LookupError, AttributeError) as error:

@@ -27,16 +27,17 @@ NO_RULES = {"stop_rule": "none", **dict.fromkeys(("imports", "imports_fill", "mi
 def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConfig) -> StudyConfig:
     """Return the configuration of a new study that continues trials of an old study.
 
-    The new study trains `trials` to the end or with changed settings. The points, folds and seeds stay the same. The
-    new study continues from the trials' states if the states exist, and if the objective can continue with the changed
-    settings (`CONTINUES_WITH`).
+    The new study fully trains the points of `trials` with the settings in `given`. The folds and seeds stay the same.
+    The new study continues from the trials' states if the states exist, and if the objective can continue with the
+    changed settings (`CONTINUES_WITH`).
 
     Args:
         given: the old study's configuration with the changes.
 
     Raises:
-        ConfigError: a change is not allowed, for example because it makes scores incomparable; or the trials are fully
-            trained and no change affects their trainings.
+        ConfigError: a change is not allowed, for example because it would make the new scores incomparable with the old
+            scores.
+        ConfigError: all `trials` are fully trained, and no setting of the trainings is changed.
     """
     changed = differences(study.config.to_dict(), given.to_dict())
     has_sources = study.plan is not None or study.config.objective.startswith("hpo.")
@@ -57,7 +58,7 @@ def extension_of(study: PreparedStudy, trials: Sequence[Trial], given: StudyConf
     if all(_is_trained(study, trial) for trial in trials) and not any(map(is_own, changed)):
         again = training_command(study.config.objective, str(short_path(study.folder.best_path)))
         raise ConfigError(
-            f"extend: these trials are fully trained, and you changed no training setting; change one, "
+            f"extend: the chosen trials are fully trained, and you changed no training setting; change one, "
             f"such as training.epochs=60{'' if study.is_outside else f', or train the winner once more: {again}'}"
         )
     replaced = {own_key(key): before for key, (before, _) in changed.items() if is_own(key)}
@@ -157,9 +158,10 @@ def is_own(key: str) -> bool:
 
 
 def refuse_bad_change(key: str, incomparable: Collection[str], allowed: Collection[str]) -> None:
-    """Raise ConfigError for a changed key that refers to a searched key, or that makes new scores incomparable.
+    """Raise ConfigError if a changed key refers to a searched key, or makes new scores incomparable with old scores.
 
-    Keys in `allowed` may change, in addition to `FREE_KEYS` and the keys of the objective.
+    A key in `incomparable` must not change. Other keys may change if they are in `allowed` or `FREE_KEYS`, or if they
+    are keys of the objective.
     """
     if key.startswith("study.references."):
         name = key.removeprefix("study.references.")

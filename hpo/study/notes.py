@@ -22,9 +22,9 @@ class FinalModel:
     Attributes:
         trial: the winner's number.
         checkpoint_dir: the model's folder, relative to the study's folder.
-        epochs: the number of epochs of the training on all folds together. None with a hold-out split, or if the
-            trainings of the folds returned no best epoch.
-        seconds: how long the training after the search took; 0 if the search itself trained the model.
+        epochs: for how many epochs the model was trained on the examples of all folds. None with a hold-out split, or
+            if the trainings on single folds returned no best epoch.
+        seconds: the duration of the model's own training; 0 if an earlier training of the winner wrote the model.
     """
 
     trial: int
@@ -35,14 +35,14 @@ class FinalModel:
 
 @dataclass(frozen=True)
 class ChangedChoice:
-    """A change of a key that affects the choice of the winner, made after the search began.
+    """A change of `study.choose` or `study.limits` after the search began.
 
     Attributes:
         key: `study.choose` or `study.limits`.
         time: when the key was changed, in ISO 8601.
-        before, after: the key's values.
-        trials: how many trials had ended at that time.
-        is_test_open: whether the study had been evaluated on the test split at that time.
+        before, after: the key's values before and after the change.
+        trials: how many trials had ended at the time of the change.
+        is_test_open: whether the study's test log had an evaluation at the time of the change.
     """
 
     key: str
@@ -55,9 +55,9 @@ class ChangedChoice:
 
 @dataclass(frozen=True)
 class FullOutcome:
-    """The outcome of a task from a trial's full training after the search.
+    """The outcome of one task in the full training of a trial; this training followed the search.
 
-    The training continued from the amount `trained`; 0 = the training started anew.
+    The full training continued from the amount `trained`; 0 = the full training started anew.
     """
 
     trained: int
@@ -89,7 +89,7 @@ def _note_of_import(trial: Trial) -> dict[str, Any]:
 
 
 class Notes:
-    """The notes of one study; `Record` has the notes of the search itself.
+    """The notes on a study as a whole, in the study's record; the notes on single trials and tasks are in `Record`.
 
     Attributes:
         format: the record's format number; see `hpo.study.upgrade`.

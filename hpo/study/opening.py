@@ -95,7 +95,7 @@ def opened_run(study: PreparedStudy) -> Iterator[StudyRun]:
 
 
 def change_choice(study: PreparedStudy) -> None:
-    """Change how an existing study chooses its winner: write the new `study.choose` and limits, and note the change.
+    """Change how an existing study chooses its winner: write the new `study.choose`, and note the change.
 
     Raises:
         StudyError: a process runs the study, or the record cannot be opened.
@@ -103,8 +103,11 @@ def change_choice(study: PreparedStudy) -> None:
     from hpo.trials.record.storage import continue_record
 
     with study.folder.lock():
+        # Read the file again, because another process may have raised the budget before this one had the lock.
+        frozen = study.folder.config()
+        study = replace(study, config=frozen.with_study(choose=study.config.study.choose))
         with closing(continue_record(_stored(study))) as record:
-            _note_choice(study, study.folder.config(), record)
+            _note_choice(study, frozen, record)
         study.folder.freeze(study.config)
 
 
@@ -128,7 +131,7 @@ def refuse_to_open(study: PreparedStudy) -> tuple[int, str | None]:
 
 
 def _refuse_unready(study: PreparedStudy) -> StudyConfig | None:
-    """Return the frozen configuration, or None for a new study; HpoError if a secret or a file is missing."""
+    """Return the frozen configuration, or None for a new study; raise HpoError if a secret or a file is missing."""
     # Look up the secrets now; else a missing one would fail the first task.
     values_of(study.config.objective_config, study.config.secrets)
     if not study.folder.exists:
@@ -205,7 +208,8 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         notes.write_basis(now)
     if changes and (failed := failed_trials(record)):
         trials = format_count(len(failed), "trial*")
-        _log.warning("%s failed before this change; to train them again, run `hpo retry %s`", trials, study.reference)
+        message = "%s failed before the study changed; to train them again, run `hpo retry %s`"
+        _log.warning(message, trials, study.reference)
     study.folder.write_function(study.objective.pickled)
     study.folder.write_rows(study.objective.pickled)
     _note_choice(study, frozen, record)
@@ -216,7 +220,10 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
 
 
 def _note_choice(study: PreparedStudy, frozen: StudyConfig, record: Record) -> None:
-    """Add a note to the record if the limits have changed; with several metrics, also if `study.choose` has."""
+    """Write a note to the record if the limits differ from the limits in `frozen`.
+
+    With several metrics, also write a note if `study.choose` differs from `study.choose` in `frozen`.
+    """
     before, after, notes = frozen.study, study.config.study, Notes(record)
     changes: dict[str, tuple[Any, Any]] = {"study.limits": (last_limits(before), last_limits(after))}
     if len(study.goal.metrics) > 1:

@@ -216,7 +216,7 @@ def counts_of(config: StudyConfig) -> Counts:
 
 
 def full_amount_of(config: StudyConfig) -> int | None:
-    """Return the amount of a full training of a study; None if every training is full."""
+    """Return the largest amount to which the strategy trains; None if the strategy does not train in amounts."""
     return config.strategy["max_amount"] if config.strategy["name"] in (*BY_AMOUNT, "ladder") else None
 
 

@@ -1,4 +1,7 @@
-"""The test logs: evaluations on test splits. Each study has its own log, and all studies in a folder share a log."""
+"""Reads and writes test logs, which have the evaluations on test splits.
+
+A study's folder has the study's own log. The parent folder has the shared log of all studies in it.
+"""
 
 import json
 from collections import Counter
@@ -36,10 +39,10 @@ def evaluations(log_path: Path) -> list[TestEvaluation]:
 
 
 def all_evaluations(folder: StudyFolder, fingerprint: str) -> list[TestEvaluation]:
-    """Return all studies' evaluations on the test split with this fingerprint, the earliest first.
+    """Return the evaluations on the test split with this fingerprint, by all studies in the parent folder of `folder`.
 
-    Read the shared log, this study's log, and the logs of the studies next to it. The shared log lacks the evaluations
-    of studies that were moved or copied into this study's parent folder.
+    The earliest evaluation is first. Read the shared log and the own logs of these studies, because the shared log
+    lacks the evaluations of studies that were moved or copied into the parent folder.
     """
     parent = folder.path.parent
     neighbours = {path.parent for path in parent.glob(f"*/{TEST_LOG}")}
@@ -60,7 +63,8 @@ def test_command(folder: StudyFolder, parts: Mapping[str, Any]) -> tuple[str, st
     # The command itself reports an unreadable log.
     with suppress(StudyError):
         if all_evaluations(folder, parts["test"]["fingerprint"]):
-            return f"hpo test {folder.reference} --again", "repeats the test evaluation; the report says so"
+            effect = "scores the winner on the test split again; the report counts all test evaluations"
+            return f"hpo test {folder.reference} --again", effect
     return f"hpo test {folder.reference}", "scores the winner on the test split, once"
 
 
@@ -111,7 +115,10 @@ def _source_folders(study: PreparedStudy) -> Iterator[StudyFolder]:
 
 
 def _shared_log(folder: StudyFolder) -> Path:
-    """Return the path of the shared log; studies in a folder share a log, because they may have the same test split."""
+    """Return the path of the shared log, in the parent folder of a study's folder.
+
+    The studies in the parent folder share the log, because they may have the same test split.
+    """
     return folder.path.parent / TEST_LOG
 
 

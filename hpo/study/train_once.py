@@ -54,7 +54,7 @@ class _Threads(Section):
 
 
 class _Training(Section):
-    """The sections that `hpo train` checks by the rules of a study; the objective checks all other sections."""
+    """The sections of a configuration that `hpo train` itself checks; the objective checks all other sections."""
 
     objective: ObjectiveText
     study: _Study

@@ -10,14 +10,14 @@ from typing import Any, Literal
 from hpo.errors import StudyError
 
 FORMAT = 1
-"""The current format number, the same for all kinds; docs/reference/files.md says which file holds it."""
+"""The current format number of all files of the toolkit; docs/reference/files.md lists the places of the number."""
 
 Kind = Literal["study", "record", "report", "comparison", "status", "archive", "mirror"]
 
 Step = Callable[[dict[str, Any]], dict[str, Any]]
 
 STEPS: Mapping[tuple[Kind, int], Step] = {}
-"""The steps, by kind and old number: each rewrites a document of that format into the next one."""
+"""The functions that convert a document to the next format, by the document's kind and format number."""
 
 
 def upgraded(
@@ -36,11 +36,13 @@ def upgraded(
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= to:
         is_later = isinstance(number, int) and number > to
         advice = (
-            "a later version wrote it; read it with that version"
+            "a later version of hpo wrote this format; use that version"
             if is_later
-            else "a version before the first release wrote it; finish the study with that version, or start it again"
+            else "a version of hpo before the first release wrote this format; finish the study with that version, or "
+            "start the study again"
         )
-        raise StudyError(f"{where}: its format is {'none' if number is None else repr(number)}, not {to}: {advice}")
+        given = "none" if number is None else repr(number)
+        raise StudyError(f"{where}: the format number must be {to}, given {given}; {advice}")
     current = dict(document)
     for before in range(number, to):
         step = steps.get((kind, before))

@@ -62,9 +62,9 @@ def check_law(
     states: States = {}
     record = run(world, rules, budget, slots, disturbed.orders[0], dies_after=disturbed.dies_after, states=states)
     resumed = facts(run(world, rules, budget, slots, disturbed.orders[0], record, states=states))
-    assert resumed == expected[:budget], f"with {slots} workers and a crash, the trials are different"
+    assert resumed == expected[:budget], f"with {slots} workers and a crash, the trials differ from those of one worker"
     raised = facts(run(world, rules, _TRIALS, slots, disturbed.orders[1], record))
-    assert raised == expected, f"with {slots} workers and a budget raised from {budget}, the trials are different"
+    assert raised == expected, f"with a budget raised from {budget}, the trials differ from those of the whole budget"
 
 
 def check_free_order(
@@ -81,7 +81,7 @@ def check_free_order(
     first = run(world, free, _TRIALS, slots, disturbed.orders[0], first, states=states)
     script = [trial.learned for trial in first.trials()]
     again = run(world, rules(script=script), _TRIALS, slots + 1, disturbed.orders[1])
-    assert facts(again) == facts(first), "in free order, the same known trials lead to different proposals"
+    assert facts(again) == facts(first), "a search in free order, repeated from its record, makes different trials"
 
 
 def check_user_actions(
@@ -113,7 +113,8 @@ def check_user_actions(
 class _RandomUser:
     """A user who performs the actions of `check_user_actions` at random times.
 
-    The user raises the budget once, at the latest when trials exist and none is running.
+    The user raises the budget once, at a random time. If all existing trials have ended before this time, the user
+    raises the budget then.
     """
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
@@ -157,12 +158,15 @@ def check_asking(
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
-    assert often == once, "a session that is opened again between two calls gives different answers"
-    assert facts(again) == facts(expected), "a session that is opened again between two calls makes different trials"
+    assert often == once, "one session per call and a single session for all calls give different answers"
+    assert facts(again) == facts(expected), "one session per call and a single session make different trials"
 
 
 class _Ticking(AnyOrder):
-    """A dispatcher whose time advances by one second at each `wait`, so that the search polls the user's actions."""
+    """A dispatcher whose time advances by one second at each `wait`.
+
+    The search asks for user actions once per second of this time, so it asks after each `wait`.
+    """
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:
         """Advance the time by one second, and return the next messages of a random task; see `AnyOrder.wait`."""

@@ -109,7 +109,10 @@ class World:
         yield TaskReport(task, outcome=replace(whole, curve=curve))
 
     def _points(self, whole: Outcome, task: Task, training: "SimulatedTraining") -> Iterator[tuple[Any, float]]:
-        """Yield the points of a task's curve, each with the units so far; points of an earlier attempt come first."""
+        """Yield each point of a task's curve, with the number of units from the start of the task to the point.
+
+        The points that an earlier attempt has reported come first.
+        """
         reports, done = Reports(task.payload, training), 0.0
 
         def known() -> Iterator[tuple[Any, float]]:
@@ -169,7 +172,7 @@ class SimulatedTraining(Journal):
     def restart(self, place: float) -> None:
         """Begin an attempt without a checkpoint, and drop the reports after `place`.
 
-        The reports up to `place` belong to earlier trainings, which this training continues.
+        If the trial continues an earlier trial, `place` is where the earlier trial ended, so its reports stay.
         """
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
@@ -229,9 +232,9 @@ class AnyOrder:
         self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return a random task's next message, and repeat up to two messages from this or earlier calls.
+        """Return the next message of a random task, then repeats of up to two messages that were returned so far.
 
-        Raise Killed after `dies_after` calls of this method.
+        The message of this call may also be repeated. The call after the first `dies_after` calls raises `Killed`.
         """
         if self._left == 0:
             raise Killed

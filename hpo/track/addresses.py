@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from hpo.errors import TrackError
+from hpo.formatting import cut_text
 from hpo.track.names import mlflow_name
-from hpo.track.store import all_runs, find_run, reading, unsent
+from hpo.track.store import all_runs, experiment_ids, find_run, reading, unsent
 from hpo.track.views import (
     EXPERIMENTS,
     LARGEST_VIEW,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 _SCORE = "score"
+# Most characters of the studies' names in the name of a view, which has little room.
+_LONGEST_TITLE = 1000
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,13 @@ class TrackedStudy:
 
 
 def pages_of_all(uri: str) -> list[Page]:
-    """Return two pages of the latest study's experiment: the table of the experiment's studies, and their charts.
+    """Return two pages with all studies in the latest study's MLflow experiment: as a table, and as charts.
 
     If the store has no studies or is unreadable, return the page with MLflow's table of experiments.
     """
     try:
         with reading(uri, f"uri: {uri} cannot be read: {{reason}}") as client:
-            experiments = [each.experiment_id for each in client.search_experiments()]
-            latest = client.search_runs(experiments, "tags.`hpo.kind` = 'study'", max_results=1)
+            latest = client.search_runs(experiment_ids(client), "tags.`hpo.kind` = 'study'", max_results=1)
     except (TrackError, ImportError):
         # The server shows the reason; the database driver may be missing only in this process.
         return [Page(EXPERIMENTS)]
@@ -76,15 +79,15 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 
 
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
-    """Save views of several studies in MLflow, and return the pages of these views: trials, studies, and charts.
+    """Save two views in MLflow, of several studies and of their trials; return each view's table and charts as pages.
 
-    A view has room for about 700 trials. If there are more trials, the view has only the best trials of each study.
+    A saved view has room for about 700 trials. If there are more, the view has only the best trials of each study.
 
     Raises:
         TrackError: a study is not in MLflow, the studies are in different experiments, or the store is not writable.
     """
     key = f"hpo-{hashlib.sha256(' '.join(sorted(study.id for study in studies)).encode()).hexdigest()[:12]}"
-    names = ", ".join(study.name for study in studies)
+    names = cut_text(", ".join(study.name for study in studies), _LONGEST_TITLE)
     with reading(uri, f"uri: {uri} cannot be written: {{reason}}") as client:
         runs = {study.id: _run_of(client, uri, study) for study in studies}
         experiment = runs[studies[0].id].info.experiment_id
@@ -114,7 +117,10 @@ def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
 def _fitting(
     names: str, studies: Sequence[TrackedStudy], trials: "Mapping[str, Sequence[Run]]", when: float
 ) -> tuple[str, int]:
-    """Return the text of an MLflow view of the trials, and how many it shows: all, or the best of each study."""
+    """Return a saved view of the trials as JSON for an MLflow tag, and the number of trials in the view.
+
+    If the tag has no room for all trials, the view has only the best trials of each study.
+    """
     every = [run for runs in trials.values() for run in runs]
     metrics = {name for run in every for name in run.data.metrics}
     curves = dict.fromkeys(f"fold_0/{mlflow_name(study.metric)}" for study in studies)
@@ -126,13 +132,11 @@ def _fitting(
         "others": [name for name in ("amount", "cost") if name in metrics],
         "curves": [curve for curve in curves if curve in metrics],
     }
-    most = max(map(len, trials.values()))
-    while True:
-        run_ids = [run.info.run_id for runs in trials.values() for run in runs[:most]]
-        view = compared_view(f"{names}: trials", when, table, run_ids)
-        if len(view) <= LARGEST_VIEW:
-            return view, len(run_ids)
-        most = most * 9 // 10
+    # The best trials of all studies come first, then the second-best trials, and so on.
+    run_ids = [run.info.run_id for rank in zip_longest(*trials.values()) for run in rank if run is not None]
+    while len(view := compared_view(f"{names}: trials", when, table, run_ids)) > LARGEST_VIEW and run_ids:
+        run_ids = run_ids[: len(run_ids) * 9 // 10]
+    return view, len(run_ids)
 
 
 def _best_first(client: "MlflowClient", experiment: str, parent: "Run", study: TrackedStudy) -> "list[Run]":

@@ -11,7 +11,7 @@ from hpo.track.tracker import MlflowProcess, MlflowTracker
 
 __all__ = ["MlflowTracker", "make_tracker", "refuse_bad_uri", "tracking_uri"]
 
-_SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "databricks")
+_SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks")
 
 
 def refuse_bad_uri(config: StudyConfig) -> None:
@@ -21,14 +21,16 @@ def refuse_bad_uri(config: StudyConfig) -> None:
     """
     if config.track.name != "mlflow":
         return
-    scheme = urlparse(tracking_uri(config)).scheme.partition("+")[0]
+    uri = tracking_uri(config)
+    # For MLflow, the word alone is the workspace of the default profile.
+    scheme = "databricks" if uri == "databricks" else urlparse(uri).scheme.partition("+")[0]
     if scheme not in _SCHEMES:
         raise TrackError(
             f"track.uri: must begin with one of {', '.join(_SCHEMES)}, given {config.track.uri!r}; "
             f"MLflow does not store runs in plain folders; use sqlite:///mlflow.db"
         )
     if scheme == "sqlite":
-        refuse_bad_store(tracking_uri(config), config.track.experiment)
+        refuse_bad_store(uri, config.track.experiment)
 
 
 def make_tracker(study: PreparedStudy) -> MlflowTracker | None:

@@ -56,7 +56,7 @@ def register_champion(client: MlflowClient, experiment_id: str, parent: str, win
 
 
 def _digest(winner: Winner) -> str:
-    """Identify a model by a hash of the trial's number, the objective, the inputs and options, and all files."""
+    """Return a hash of the winner's trial number, objective and prediction, and of all files of the model."""
     content = hashlib.sha256(json.dumps([winner["trial"], winner["objective"], winner["prediction"]]).encode())
     root = Path(winner["checkpoint_dir"])
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -136,7 +136,10 @@ def _new_version(client: MlflowClient, winner: Winner, model_id: str, parent: st
 
 
 def _signature(prediction: Mapping[str, Any]) -> ModelSignature | None:
-    """Return the types of inputs, outputs and options; None for rows of numbers, because their length is not known."""
+    """Return the types of a model's inputs, outputs and options; None unless the inputs are texts.
+
+    For inputs that are rows of numbers, MLflow needs the length of a row, which is not known.
+    """
     if prediction["inputs"] != "text":
         return None
     params = [

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpo.config.goals import at_scale
@@ -26,20 +26,21 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
-    A single name becomes `score`. If there are several names, `mlflow_name` changes each of them. Before this, names
-    in `_OURS`, such as `seconds`, get the prefix `metric.`. One exception: a leading metric `score` keeps its name.
+    If there is only one name, it becomes `score`. If there are several names, the names in `_OURS`, such as `seconds`,
+    get the prefix `metric.`, except a leading metric with the name `score`. Then `mlflow_names` changes the names.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
     taken = _OURS - ({"score"} & {goal.metric})
-    return {name: mlflow_name(f"metric.{name}" if name in taken else name) for name in goal.names}
+    names = [f"metric.{name}" if mlflow_name(name) in taken else name for name in goal.names]
+    return dict(zip(goal.names, _distinct(names), strict=True))
 
 
 def mlflow_name(name: str) -> str:
     """Return the name in a form that MLflow accepts: `_` replaces every character that MLflow refuses.
 
-    If MLflow refuses the name because it is an unusual path, such as `../loss`, `_` also replaces dots and slashes. The
-    name is cut after 200 characters.
+    MLflow also refuses names that begin with a dot or a slash, and paths that are not normalized, such as `a/../b`. In
+    these names, `_` replaces all dots and slashes. Each name is cut after 200 characters.
     """
     name = re.sub(r"[^\w\-. :/]", "_", name)[:_MAX_NAME]
     is_plain = posixpath.normpath(name) == name and not name.startswith((".", "/"))
@@ -47,5 +48,15 @@ def mlflow_name(name: str) -> str:
 
 
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by name, with each name changed by `mlflow_name`."""
-    return {mlflow_name(key): value for key, value in values.items()}
+    """Return the values by name, with each name changed by `mlflow_name`; `_` follows a name that is already taken."""
+    return dict(zip(_distinct(values), values.values(), strict=True))
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for name in map(mlflow_name, names):
+        free = name
+        while free in found:
+            free += "_"
+        found.append(free)
+    return found

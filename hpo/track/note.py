@@ -24,9 +24,9 @@ _NOTES = 3
 
 
 def study_note(view: StudyView) -> str:
-    """Return the note as Markdown, the most important lines first, because trackers fold the rest.
+    """Return the note for a study's page as Markdown; its addresses are placeholders, which the tracker replaces.
 
-    Addresses are placeholders that the tracker replaces.
+    The most important lines come first, because trackers show only the first lines of a note.
     """
     again = [] if view.objective == OUTSIDE else [_reproduction_lines(view)]
     parts = (_winner_lines(view), _search_lines(view), _leaders_table(view), *again, _note_lines(view))
@@ -58,7 +58,7 @@ def _winner_lines(view: StudyView) -> Iterator[str]:
 
 
 def _values(view: StudyView, best: TrialView) -> str:
-    """Return the winner's metrics as text in the usual format, with Markdown in the metrics' names escaped."""
+    """Return the text `values_with_spread` of the trial `best`, with Markdown in the metrics' names escaped."""
     texts, in_search = (
         {_name(view, name): text for name, text in _first_metrics(each).items()}
         for each in (best.texts, best.search_texts)
@@ -83,20 +83,20 @@ def _search_lines(view: StudyView) -> Iterator[str]:
     done = f"{view.done} of {view.budget} {view.counts}" + (f" ({', '.join(others)})" if others else "")
     when = " when this was written" if view.state == "running" else ""
     each = [(_name(view, name), way) for name, way in itertools.islice(view.metrics.items(), _COLUMNS)]
-    what = f"Metrics: {', '.join(f'{name} ({way}d)' for name, way in each)}; the means"
+    what = f"Metrics: {', '.join(f'{name} ({way}d)' for name, way in each)}; each score is the mean"
     if len(each) == 1:
-        what = f"Metric: {each[0][0]}, {each[0][1]}d, the mean"
+        what = f"Metric: {each[0][0]} ({each[0][1]}d); each score is the mean"
     searched = format_count(view.hyperparameters or 0, "hyperparameter*")
     scales = f" at {view.scales} scales" if view.scales else ""
     yield (
         f"Search by `{view.strategy}` in {searched}{scales}, seed {view.seed}: [{done}]({TABLE}){when}. {what} "
-        f"over {_trainings(view)}. {_data(view)} The score of every trial, and the best so far, are charts "
-        "of this run (Model metrics)."
+        f"over {_trainings(view)}. {_data(view)} The tab Model metrics of this run has charts of every trial's score "
+        "and of the best score so far."
     )
 
 
 def _trainings(view: StudyView) -> str:
-    folds = f"{view.folds} folds" if (view.folds or 1) > 1 else "one hold-out"
+    folds = f"{view.folds} folds" if (view.folds or 1) > 1 else "one hold-out split"
     return folds + (f" times {view.repeats} seeds" if (view.repeats or 1) > 1 else "")
 
 
@@ -133,7 +133,7 @@ def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
 
 def _reproduction_lines(view: StudyView) -> Iterator[str]:
     # MLflow leaves no space below a table.
-    yield from ("&nbsp;", "", "To reproduce the winner, from MLflow or on the machine with the study:", "")
+    yield from ("&nbsp;", "", "To reproduce the winner with MLflow, or on the machine with the study's folder:", "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {view.reference}", "```")
 
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,36 +30,37 @@ _GATHER_SECONDS = 0.5
 _BATCH = 200
 # Time to wait for an absent server after the end of the input; `hpo sync` sends the rest later.
 _LAST_CALL_SECONDS = 10.0
-# Time that this process may run after the driver's death; no process of a study should run much longer.
+# After the driver's death, time without progress after which this process ends.
 _ORPHAN_SECONDS = 8.0
-
-_Arrived = queue.SimpleQueue["Call | None"]
 
 
 def main() -> int:
-    """Send all calls; return 0 if all were sent, otherwise 1.
+    """Send the calls from standard input to MLflow; return 0 if all were sent, otherwise 1.
 
-    The first call has the fields of `_Sender`. These fields are not command-line arguments, because the store's address
-    may contain a password.
+    The first call is not sent: its arguments are the fields of `_Sender`. They are not command-line arguments, because
+    the store's address may contain a password.
     """
     os.environ.update(mlflow_environment())
     warnings.simplefilter("ignore")
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.ERROR)
-    arrived: _Arrived = queue.SimpleQueue()
-    threading.Thread(target=_read_lines, args=(arrived,), daemon=True).start()
-    begin = arrived.get()
+    calls = _read_calls()
+    begin = next(calls, None)
     if begin is None:
         return 0
     sender = _Sender(**begin[1])
     if sender.uri.startswith("sqlite"):
         _enable_write_ahead()
-    return sender.send_all(arrived)
+    threading.Thread(target=sender.receive, args=(calls,), daemon=True).start()
+    return sender.send_all()
 
 
 @dataclass
 class _Sender:
-    """Stores calls until MLflow has received them. It locks `lock_path`, so that a study has one writer at a time."""
+    """Sends calls to MLflow, and stores each call until MLflow has received it.
+
+    The sender locks the file `lock_path`, so that only one process at a time sends the calls of a study.
+    """
 
     uri: str
     experiment: str
@@ -67,14 +69,38 @@ class _Sender:
     retry_seconds: float
     _lock: int | None = None
     _sink: "MlflowSink | None" = None
+    _arrived: "queue.SimpleQueue[Call | None]" = field(default_factory=queue.SimpleQueue)
     _unsent: "list[Call]" = field(default_factory=list)
     _batch: int = _BATCH
+    _has_imported: threading.Event = field(default_factory=threading.Event)
     _is_closed: bool = False
     _has_warned: bool = False
     _last_progress: float = field(default_factory=time.monotonic)
     _last_call: float = _LAST_CALL_SECONDS
 
-    def send_all(self, arrived: _Arrived) -> int:
+    def receive(self, calls: "Iterable[Call]") -> None:
+        """Queue the calls. After the last one, end this process if sending makes no progress, even if a request hangs.
+
+        The last call, `end`, has the time to wait for progress. Without it, the driver has died.
+        """
+        patience = _ORPHAN_SECONDS
+        for method, arguments in calls:
+            if method == "end":
+                patience = arguments["patience_seconds"]
+                break
+            self._arrived.put((method, arguments))
+        self._last_call = min(self._last_call, patience)
+        self._last_progress = time.monotonic()
+        self._arrived.put(None)
+        # Do not count the import, which takes seconds on a busy machine and cannot hang.
+        self._has_imported.wait()
+        while time.monotonic() < self._last_progress + patience:
+            time.sleep(0.2)
+        self._warn(TimeoutError("no answer in time"))
+        # A hanging call cannot be cancelled; the next `hpo sync` sends it again.
+        os._exit(1)
+
+    def send_all(self) -> int:
         """Send calls until the input has ended and all calls are sent; return 0.
 
         Return 1 if sending still fails more than `_last_call` seconds after the end of the input.
@@ -82,7 +108,7 @@ class _Sender:
         is_open, pause, deadline = True, _GATHER_SECONDS, float("inf")
         while is_open or self._unsent:
             if is_open:
-                is_open = self._gather(arrived, pause)
+                is_open = self._gather(pause)
                 deadline = deadline if is_open else time.monotonic() + self._last_call
             else:
                 time.sleep(min(pause, 1.0))
@@ -92,37 +118,21 @@ class _Sender:
             pause = failure_pause or _GATHER_SECONDS
         return 0
 
-    def _gather(self, arrived: _Arrived, seconds: float) -> bool:
-        """Collect the calls of the next `seconds`; return False if the input has ended."""
+    def _gather(self, seconds: float) -> bool:
+        """Store the calls that arrive within the next `seconds`; return False if the input has ended."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             try:
-                call = arrived.get(timeout=left)
+                call = self._arrived.get(timeout=left)
             except queue.Empty:
                 return True
-            if call is None or call[0] == "end":
-                self._limit_time(**call[1] if call else {})
+            if call is None:
+                if not self._is_closed:
+                    self._unsent.append(("abandon_study", {}))
                 return False
             self._is_closed |= call[0] == "close_study"
             self._unsent.append(call)
         return True
-
-    def _limit_time(self, patience_seconds: float | None = None) -> None:
-        """Let this process end after `patience_seconds` without progress; None = the driver died, so end soon."""
-        if not self._is_closed:
-            self._unsent.append(("abandon_study", {}))
-        is_orphan, patience = patience_seconds is None, float("inf") if patience_seconds is None else patience_seconds
-        end = time.monotonic() + _ORPHAN_SECONDS if is_orphan else float("inf")
-        self._last_call = min(self._last_call, patience)
-        self._last_progress = time.monotonic()
-        threading.Thread(target=self._watch, args=(patience, end), daemon=True).start()
-
-    def _watch(self, patience: float, end: float) -> None:
-        while time.monotonic() < min(end, self._last_progress + patience):
-            time.sleep(0.2)
-        self._warn(TimeoutError("no answer in time"))
-        # A hanging call cannot be cancelled; the next `hpo sync` sends it again.
-        os._exit(1)
 
     def _try_to_send(self) -> float:
         """Send all calls, and return 0. If a call fails or the study is locked, return the seconds to the next try."""
@@ -132,6 +142,8 @@ class _Sender:
             if self._sink is None:
                 from hpo.track.sink import MlflowSink  # lazy, because it imports mlflow, which takes seconds
 
+                self._last_progress = time.monotonic()
+                self._has_imported.set()
                 self._sink = MlflowSink(self.uri, self.experiment, Path(self.artifact_root))
                 self._last_progress = time.monotonic()
             # After a failure the failed batch and all later calls remain.
@@ -172,12 +184,11 @@ class _Sender:
             self._has_warned = True
 
 
-def _read_lines(arrived: _Arrived) -> None:
+def _read_calls() -> "Iterator[Call]":
     for line in sys.stdin:
         # The driver may have died in the middle of a line.
         if line.endswith("\n"):
-            arrived.put(json.loads(line))
-    arrived.put(None)
+            yield json.loads(line)
 
 
 def _enable_write_ahead() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpo.config.goals import SCALE, changed_keys
-from hpo.config.keys import flatten
+from hpo.config.keys import OWN, flatten, within
 from hpo.config.secrets import hide_secrets
 from hpo.report.part import is_missing
 from hpo.report.sections.curves import improvements
@@ -172,7 +172,7 @@ def _study_metrics(study: PreparedStudy, run: StudyRun, report: WrittenReport) -
         numbers["chosen/trial"] = numbers.pop("best_trial")
         trial = run.fresh_winner or winner
         values = {goal.metric: score_of(trial)} | {name: trial.mean(name) for name in goal.names[1:]}
-        numbers |= {f"chosen/{mlflow_name(name)}": value for name, value in values.items()}
+        numbers |= {f"chosen/{name}": value for name, value in mlflow_names(values).items()}
     return numbers
 
 
@@ -192,10 +192,14 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
 
 def _params(study: PreparedStudy) -> dict[str, Any]:
     """Return the fixed settings as parameters of the study's run, and each dimension of the space as `space.KEY`."""
-    # Addresses may contain passwords. Searched keys, and those that a scale changes, have values only in the winner.
-    left_out = {"study.storage", "track.uri", *study.space.keys, *changed_keys(study.config.study.scales)}
-    flat = flatten(study.config.to_dict())
-    # Workers do not change results, so the settings of dispatch are left out, too.
+    config = study.config
+    # Searched keys, and those that a scale changes, have values only in the winner.
+    varied = (*study.space.keys, *changed_keys(config.study.scales))
+    own = {key: value for key, value in config.fixed.items() if not any(within(key, one) for one in varied)}
+    prefix = f"{OWN}." if OWN in config.to_dict() else ""
+    flat = flatten(config.model_dump(mode="json", exclude={OWN})) | {f"{prefix}{key}": own[key] for key in own}
+    # Addresses may contain passwords. Workers do not change results, so the settings of dispatch are left out, too.
+    left_out = ("study.storage", "track.uri")
     params = {
         key: value
         for key, value in flat.items()
@@ -252,9 +256,10 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end time) of each new best trial at the largest scale.
+    """Yield (number, score, end time) of each trial that improved the best score at the largest scale.
 
-    With one metric, a final item has the winner's score, and extends the curve to the end of the search.
+    With one metric, the last item has the number of ended trials, the winner's score and the end of the search, so that
+    a curve of the best score extends to this end.
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

@@ -30,7 +30,7 @@ _ENDED = ("FINISHED", "FAILED", "KILLED")
 
 
 class StudyRuns:
-    """The ids of a study's parent run and of its child runs.
+    """The ids of a study's MLflow runs: the parent run, and its child runs.
 
     Attributes:
         study_id, name: the id and the name of the study; empty before `open`.
@@ -87,9 +87,10 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Use a worker's run as the run of a trial.
+        """Use the MLflow run that a worker created as the run of a trial.
 
-        If the trial already has a run, mark the worker's run as the run of a task, and put it below the trial's run.
+        If the trial already has a run, mark the worker's run as the run of a task, and make it a child of the trial's
+        run.
         """
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})
@@ -99,7 +100,7 @@ class StudyRuns:
             self._client.set_tag(run_id, PARENT, known)
 
     def adopt_task(self, number: int, run_id: str) -> None:
-        """Put a worker's run of a task below the run of the task's trial; do nothing if the trial has no run yet."""
+        """Make the MLflow run of a task a child of its trial's run; do nothing if the trial has no run yet."""
         if number in self.trials:
             self._client.set_tag(run_id, PARENT, self.trials[number])
 
@@ -201,10 +202,10 @@ def find_experiment(client: MlflowClient, name: str, artifact_root: Path) -> str
 
 
 def show_studies(client: MlflowClient, experiment_id: str, views: Mapping[str, str]) -> None:
-    """Write a study's MLflow views, a view of all studies, and links to the latest studies into the experiment's tags.
+    """Set an experiment's tags: the saved views of a study, a view of all studies, and a description.
 
-    Tags that already have the right value are not written again. If a user has written a description of the experiment,
-    leave the description unchanged.
+    The description links to the latest studies; if a user has written a description, leave it unchanged. Tags that
+    already have the right value are not written again.
     """
     experiment = client.get_experiment(experiment_id)
     wanted = {**views, tag_of(STUDIES): studies_view("All studies", (experiment.creation_time or 0) / 1000)}

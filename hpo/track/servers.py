@@ -203,10 +203,10 @@ def allowed_hosts(host: str) -> list[str]:
 
 
 def guarded(application: Application, hosts: Sequence[str]) -> Application:
-    """Return the application, restricted to requests that only read and that use one of these host names.
+    """Return the application, restricted to requests that only read and that use a host name in `hosts`.
 
     Only a search may change the record. The check of host names prevents a foreign page from reading the record by DNS
-    rebinding: the page's host name resolves to the server's address after the page was loaded.
+    rebinding. In this attack, the page's host name resolves to the server's address after the page was loaded.
     """
 
     def guard(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -1,4 +1,4 @@
-"""Writes studies to MLflow: one parent run per study, one child run per trial. Calls may be repeated without harm."""
+"""Writes studies to MLflow: one parent run per study, one child run per trial. Repeating a method call is harmless."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -309,7 +309,7 @@ class MlflowSink:
             self._add(run_id, {key: value}, seconds, max((point.step for point in points), default=0))
 
     def _flush(self, run_id: str, tags: Texts = MappingProxyType({})) -> None:
-        """Send a run's unsent metrics, then its tags; tags of the study's run include the progress."""
+        """Send an MLflow run's unsent metrics, then `tags`; for the study's run, add the number of ended trials."""
         metrics = list(self._pending.get(run_id, {}).values())
         tags = {"hpo.trials": self._done, **tags} if run_id == self._runs.parent else tags
         entries = [RunTag(key, value) for key, value in texts(tags).items()]

@@ -3,9 +3,9 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from hpo.config.secrets import hide_secrets
@@ -32,7 +32,10 @@ _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json", "best.
 
 
 def mlflow_environment() -> dict[str, str]:
-    """Return this process's environment with MLflow's variables."""
+    """Return this process's environment, plus the variables with which the toolkit configures MLflow.
+
+    If the environment already has a variable, `_ALWAYS` overrides its value, and `IMPATIENT` does not.
+    """
     # Disable MLflow's retries, because the tracker repeats requests itself after it has checked their effect.
     return IMPATIENT | os.environ | _ALWAYS
 
@@ -51,8 +54,8 @@ def absolute_uri(uri: str) -> str:
 
 def refuse_bad_store(uri: str, experiment: str) -> None:
     """Raise TrackError for an invalid SQLite path, a file that is no database, or a deleted experiment."""
-    path = Path(uri.partition(":///")[2].partition("?")[0])
-    if not path.name or path.is_dir():
+    path = _file_of(uri)
+    if path is None or path.is_dir() or str(path).startswith((":memory:", "file:")):
         raise TrackError(f"track.uri: must name a file, such as sqlite:///mlflow.db, given '{uri}'")
     if not path.parent.is_dir():
         raise TrackError(
@@ -76,6 +79,14 @@ def refuse_bad_store(uri: str, experiment: str) -> None:
         )
 
 
+def _file_of(uri: str) -> Path | None:
+    """Return the path of a store's SQLite file; None for a server."""
+    # Lazy, because it imports Optuna, which the process that writes to MLflow does not need.
+    from hpo.trials.record.storage import sqlite_path
+
+    return sqlite_path(uri)
+
+
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading, without waiting for writers."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
@@ -83,7 +94,8 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 def is_missing(uri: str) -> bool:
     """Return whether the address names a SQLite file that is missing; MLflow would take seconds to create it."""
-    return uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).is_file()
+    path = _file_of(uri)
+    return path is not None and not path.is_file()
 
 
 @contextlib.contextmanager
@@ -113,18 +125,22 @@ def refuse_unsent(uri: str, study_id: str, name: str) -> None:
 
 
 def may_have_study(uri: str, study_id: str) -> bool:
-    """Return whether a store has undeleted runs of a study; True if only MLflow can find this out."""
+    """Return False if a SQLite file is missing or has no undeleted runs of a study, otherwise True.
+
+    For a server or an unreadable file, return True without a check, because only MLflow can find the runs.
+    """
     return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
 
 
 def _has_study(uri: str, study_id: str, if_unknown: bool) -> bool:
     """Return whether a store has a study: True for every server, `if_unknown` for an unreadable SQLite file."""
-    if not uri.startswith("sqlite:///"):
+    path = _file_of(uri)
+    if path is None:
         return True
     query = """\
 SELECT 1 FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid
 WHERE runs.lifecycle_stage = 'active' AND tags.key = 'hpo.study_id' AND tags.value = ?"""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(_read_only(Path(uri.removeprefix("sqlite:///")))) as db:
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_read_only(path)) as db:
         return db.execute(query, (study_id,)).fetchone() is not None
     return if_unknown
 
@@ -137,9 +153,8 @@ def unsent(uri: str, name: str) -> TrackError:
 
 def find_run(client: "MlflowClient", study_id: str) -> "Run | None":
     """Return the parent run of a study; None if the store has none."""
-    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     condition = f"tags.`hpo.study_id` = '{study_id}' and tags.`hpo.kind` = 'study'"
-    runs = client.search_runs(experiments, condition, max_results=1)
+    runs = client.search_runs(experiment_ids(client), condition, max_results=1)
     return runs[0] if runs else None
 
 
@@ -189,8 +204,9 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     missing.
     """
     if is_missing(uri):
-        path = uri.removeprefix("sqlite:///")
-        raise TrackError(f"uri: the file {path} does not exist, given {uri!r}; give the address of the run's store")
+        raise TrackError(
+            f"uri: the file {_file_of(uri)} does not exist, given {uri!r}; give the address of the run's store"
+        )
     with reading(uri, f"runs:/{run_id}: {{reason}}; looked in {uri}") as client:
         run = client.get_run(run_id)
         trial = run.data.tags.get("hpo.trial")
@@ -211,11 +227,21 @@ def download_study(run_id: str, uri: str, folder: Path) -> int | None:
     return None if trial is None else int(trial)
 
 
+def experiment_ids(client: "MlflowClient") -> list[str]:
+    """Return the ids of all experiments, except deleted experiments."""
+    return [each.experiment_id for each in _all_pages(lambda token: client.search_experiments(page_token=token))]
+
+
 def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Iterator[Run]":
     """Yield an experiment's runs that match a search condition of MLflow, except deleted runs."""
+    return _all_pages(lambda token: client.search_runs([experiment_id], condition, max_results=1000, page_token=token))
+
+
+def _all_pages(search: Callable[[str | None], Any]) -> Iterator[Any]:
+    """Yield the results of a search of MLflow, which returns a page for the token of the page."""
     token = None
     while True:
-        page = client.search_runs([experiment_id], condition, max_results=1000, page_token=token)
+        page = search(token)
         yield from page
         token = page.token
         if not token:

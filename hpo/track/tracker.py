@@ -17,9 +17,11 @@ from hpo.config.sections import TrackSection
 from hpo.engine.observers import Observer
 from hpo.engine.schedule.rules import is_counted
 from hpo.study.study import PreparedStudy, counts_of
-from hpo.track.names import metric_names, mlflow_name, parameters
+from hpo.track.names import metric_names, mlflow_names, parameters
 from hpo.track.store import mlflow_environment
+from hpo.trials.places import place_of
 from hpo.trials.ranking import front
+from hpo.trials.record.user_actions import Raise, UserAction
 from hpo.trials.trial import State, Trial
 from hpo.workers.dispatch.dispatcher import TaskReport
 from hpo.workers.objective.path import path_variable, python
@@ -169,7 +171,7 @@ class MlflowTracker(Observer):
         self.trial_known(trial)
 
     def trained_further(self, before: Trial, trial: Trial) -> None:
-        """Add to a trial's closed child run the results of a training that continued the trial after the search."""
+        """Add the results of a training after the search to the closed child run of the trial that it continued."""
         points: list[Point] = []
         for index, outcome in sorted(trial.outcomes.items()):
             points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
@@ -182,6 +184,11 @@ class MlflowTracker(Observer):
             tags=self._tags(trial),
             time=trial.ended or time.time(),
         )
+
+    def user_acted(self, action: UserAction) -> None:
+        """Use the new budget if the user raised the budget of trials."""
+        if isinstance(action.request, Raise) and action.request.trials is not None:
+            self._budget = action.request.trials
 
     def show_front(self, members: Sequence[Trial]) -> None:
         """Mark the trials on the front, if there are several metrics."""
@@ -205,7 +212,11 @@ class MlflowTracker(Observer):
         return points
 
     def _metrics(self, trial: Trial) -> dict[str, float]:
-        """Return the metrics of a trial's run; `cost` is the configured cost of the scale, or the cost on the clock."""
+        """Return the metrics of a trial's MLflow run.
+
+        Only a trial with a scale has the metric `cost`. It is the scale's cost in `strategy.costs`; without
+        `strategy.costs`, it is the trial's total cost on the clock.
+        """
         metrics: dict[str, float] = {"trial": trial.number, "round": trial.round, "seconds": trial.seconds}
         if trial.scale:
             metrics["cost"] = self._costs[trial.scale - 1] if self._costs else trial.total_cost
@@ -220,7 +231,7 @@ class MlflowTracker(Observer):
             fold = self._layout.name(index)
             numbers = {name: each for name, each in outcome.notes.items() if not isinstance(each, str)}
             numbers |= outcome.metrics
-            metrics |= {f"{fold}/final_{mlflow_name(name)}": each for name, each in numbers.items()}
+            metrics |= {f"{fold}/final_{name}": each for name, each in mlflow_names(numbers).items()}
             if outcome.num_parameters is not None:
                 metrics["num_parameters"] = outcome.num_parameters
         if trial.score is not None and len(self._goal.names) > 1:
@@ -230,12 +241,12 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of files that a trial's trainings wrote; None if no files exist, or none are logged."""
+        """Return the folder of files that a trial's trainings wrote; None without files or `track.artifacts`."""
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 
     def _of_study(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Return a trial's goal metrics as `trial_NAME`, for the charts of the study's run."""
+        """Return a trial's goal metrics for the charts of the study's MLflow run; each NAME becomes `trial_NAME`."""
         names = ("score", *[*metric_names(self._goal).values()][1:]) if "score" in metrics else ()
         return {f"trial_{name}": metrics[name] for name in names if name in metrics}
 
@@ -244,34 +255,36 @@ class MlflowTracker(Observer):
         limits = {"hpo.is_within_limits": str(trial.keeps_limits).lower()} if is_judged else {}
         error = {"hpo.error": trial.error} if trial.error else {}
         texts = {name: each for name, each in trial.belonging("notes").items() if isinstance(each, str)}
-        notes = {f"note.{mlflow_name(name)}": each for name, each in texts.items()}
+        notes = {f"note.{name}": each for name, each in mlflow_names(texts).items()}
         return {"hpo.metric": self._goal.metric, "hpo.state": trial.state, **limits, **error, **notes, **_amount(trial)}
 
 
 class Curve:
-    """The learning curve of a task, with an integer step for each point, because MLflow accepts only integer steps.
+    """The learning curve of a task in MLflow, which accepts only integer steps.
 
-    The first point decides which value is the step: `epoch` if the first point has an integer epoch, else `step` if the
-    first point has a step. The value is rounded up. A point without this value gets its position in the curve, from 1.
+    If the first point of the curve has an integer `epoch`, each point's `epoch` is its step in MLflow. Otherwise, if
+    the first point has a `step`, each point's `step` is its step in MLflow. Fractions are rounded up. A point without
+    this value gets its position in the curve, from 1. A second attempt repeats the steps of the first attempt.
     """
 
     def __init__(self, task: str) -> None:
         self._task = task
         self._axis: str | None = None
-        self._num_points = 0
+        # The positions of places. A second attempt of a task reports places again.
+        self._positions: dict[float, int] = {}
 
     def point(self, point: Mapping[str, Any], when: float | None = None) -> "Point":
         """Return the next point of the curve in MLflow's form; `when` is the point's time (None = now)."""
         numbers = {
             key: value for key, value in point.items() if isinstance(value, int | float) and math.isfinite(value)
         }
-        self._num_points += 1
+        position = self._positions.setdefault(place_of(point), len(self._positions) + 1)
         if self._axis is None:
             is_whole = float(numbers.get("epoch", 0.5)).is_integer()
             self._axis = "epoch" if is_whole else "step" if "step" in numbers else "number"
-        step = math.ceil(numbers.get(self._axis, self._num_points))
+        step = math.ceil(numbers.get(self._axis, position))
         shown = {name: value for name, value in numbers.items() if name not in ("epoch", "step", "epochs")}
-        metrics = {f"{self._task}/{mlflow_name(name)}": value for name, value in shown.items()}
+        metrics = {f"{self._task}/{name}": value for name, value in mlflow_names(shown).items()}
         return {"step": step, "metrics": metrics, "time": when or time.time()}
 
 

@@ -44,7 +44,11 @@ def escape(text: str) -> str:
 
 
 def fill_in(note: str, run_id: str, table: str, page: Mapping[int, str]) -> str:
-    """Return the note with addresses instead of placeholders; a trial without a page gets an empty link."""
+    """Return the note with its placeholders replaced.
+
+    The replacements are the run's id, the address `table` of a study's trials, and by trial number the address in
+    `page`; a trial without such an address gets an empty link.
+    """
     note = note.replace(RUN_ID, run_id).replace(TABLE, table)
     return re.sub(r"@@trial (\d+)@@", lambda match: page.get(int(match[1]), "#"), note)
 
@@ -55,7 +59,10 @@ def run_page(experiment_id: str, run_id: str) -> str:
 
 
 def view_page(experiment_id: str, key: str) -> str:
-    """Return the address of the table of a saved view; the view of a study's trials has the study's id as its key."""
+    """Return the address of the page that shows the saved view with this key as a table.
+
+    The view of a study's trials has the study's id as its key.
+    """
     return f"#/experiments/{quote(experiment_id)}/runs?{_KIND}&viewStateShareKey={quote(key)}"
 
 
@@ -102,12 +109,12 @@ class TrialsTable(TypedDict):
     """The columns of a table of trials, and its charts.
 
     Attributes:
-        metrics: the metrics with a column and a chart each. The first is the leading metric. The rows are sorted by the
-            leading metric, in `direction`.
+        metrics: the metrics of the goal; each has a column and a chart. The first is the leading metric. The rows are
+            sorted by the leading metric, in `direction`.
         flags: tags for selecting trials, such as `FRONT_TAG`.
         keys: the hyperparameters.
         others: further metrics, about the cost of a training.
-        curves: the metrics of learning curves, which are drawn with one line per trial.
+        curves: the metrics with a chart of learning curves; each chart has one line per trial.
     """
 
     metrics: Sequence[str]
@@ -183,7 +190,7 @@ def _color(hue: float, lightness: float) -> str:
 
 
 def _short_view(name: str, seconds: float, table: TrialsTable, condition: str) -> str:
-    """Return a saved view with as many columns as fit into an experiment's tag; fewer fit if keys are long."""
+    """Return a saved view as JSON; leave out the last columns if the JSON would be too long for an experiment's tag."""
     metrics, keys = table["metrics"], table["keys"]
     for count in range(len(metrics) + _MAX_COLUMNS, 0, -1):
         short: TrialsTable = {**table, "metrics": metrics[:count], "keys": keys[: max(0, count - len(metrics))]}
@@ -229,7 +236,11 @@ def _state(
 
 
 def _cards(table: TrialsTable) -> list[dict[str, Any]]:
-    """Return the charts: pairs of metrics, metrics over cost and trial, parallel coordinates, learning curves."""
+    """Return the charts of a saved view.
+
+    Scatter plots show the second metric over the leading metric, the leading metric over the cost, and each metric over
+    the trial's number. Then come a chart of parallel coordinates, and the charts of the learning curves.
+    """
     metrics, others = table["metrics"], table["others"]
     pairs = [(metrics[0], metrics[1])] if len(metrics) > 1 else []
     pairs += [("cost", metrics[0])] if "cost" in others else []
@@ -253,5 +264,6 @@ def _axis(metric: str) -> dict[str, str]:
 
 
 def _one_of(run_ids: Sequence[str]) -> str:
-    listed = ",".join(f"'{run_id}'" for run_id in run_ids)
+    # MLflow refuses an empty list; no run has an empty id.
+    listed = ",".join(f"'{run_id}'" for run_id in run_ids or [""])
     return f"attributes.run_id IN ({listed})"

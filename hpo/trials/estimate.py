@@ -37,7 +37,7 @@ class Estimate:
     note: str = ""
 
     def text(self, write: Callable[[float], str], note: bool = True) -> str:
-        """Return text such as `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
+        """Return the value, its 95 % interval and `n` as text: `0.9889 (95 % 0.9605 to 0.9970, n = 180)`.
 
         Without an interval, return only the value; if the argument `note` is true, add the reason why there is no
         interval. `write` formats a number.
@@ -86,7 +86,8 @@ def bootstrap_interval(
         of_resamples = np.asarray(score(counts), dtype=np.float64)
         if of_resamples.shape != (rows,):
             shape = of_resamples.shape
-            raise ValueError(f"must return {rows} numbers, one per resample, returned an array of the shape {shape}")
+            needs = f"the function must return {rows} numbers, one per resample"
+            raise ValueError(f"{needs}, but returned an array of the shape {shape}")
         scores.extend(of_resamples)
     low, high = np.quantile(scores, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
     return float(low), float(high)
@@ -97,7 +98,8 @@ class ExpectedScore:
     """The mean score that new trainings of the winner can be expected to get.
 
     Attributes:
-        value: the winner's score in the (leading) metric, corrected for the bias of choosing the best.
+        value: the winner's score, corrected for the bias of choosing the best; with several metrics, the score in the
+            leading one.
         low: the lower end of the 95 % interval of this mean; a single training may score outside of it.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.

@@ -27,8 +27,8 @@ _MANY, _PART = 4, 160
 def front_numbers(losses: Array) -> NDArray[np.int64]:
     """Return the number of each trial's front.
 
-    No trial dominates the trials of front 0. Only trials of front 0 dominate the trials of front 1, and so on. Trials
-    with equal losses are on the same front. With two metrics, the function takes O(n log n) time.
+    Front n has the trials that no trial dominates if the trials of fronts 0 to n - 1 are removed. Trials with equal
+    losses are on the same front. With two metrics, the function takes O(n log n) time.
 
     Source: nondominated sorting of Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II".
     """
@@ -53,8 +53,8 @@ def scale_of(losses: Array) -> Array:
 def scaled(losses: Array, scale: Array) -> Array:
     """Return the losses after a linear map of each metric: `scale[0]` becomes 0, and `scale[1]` becomes 1.
 
-    `scale` has shape (2, metrics). For example, `scale_of` returns the best and the worst loss of each metric. If both
-    rows of `scale` are equal for a metric, the losses of this metric are only shifted.
+    `scale` has shape (2, metrics). For example, its two rows are the best and the worst loss of each metric, as
+    `scale_of` returns them. If both rows are equal for a metric, the losses of this metric are only shifted.
     """
     low, high = scale
     units: Array = (losses - low) / np.where(high > low, high - low, 1.0)
@@ -102,8 +102,8 @@ def contributions(front: Array, scale: Array) -> Array:
 def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
     """Return the hypervolume that each trial adds (see `contributions`), exact only for the `count` largest values.
 
-    The other values are upper bounds, each smaller than the `count` largest values. Exact values for all trials would
-    take long: with four metrics, moocore takes 1.4 s for 1,000 trials.
+    The other values are upper bounds, each smaller than the `count` largest values. With four or more metrics, the time
+    for exact values of all trials grows with the cube of their number (four metrics, 1,000 trials: 1.4 s).
 
     A trial's bound is the hypervolume that the trial adds to a part of the front. To the whole front, the trial adds at
     most this hypervolume.
@@ -127,8 +127,8 @@ def _largest_contributions(front: Array, scale: Array, count: int) -> Array:
 def best_first(losses: Array, count: int | None = None, scale: Array | None = None) -> NDArray[np.int64]:
     """Return the indices of the `count` best trials (None = all), the best first; ties go to the earlier trial.
 
-    The order is by front, and within a front by the hypervolume that each trial adds, in descending order. Equal trials
-    count as one trial and get the same rank. Losses are scaled by `scale` (see `scaled`); None = `scale_of(losses)`.
+    The order is by front, and within a front by the hypervolume that each trial adds, in descending order. Trials with
+    equal losses count as one trial, and tie. Losses are scaled by `scale`, see `scaled`; None = `scale_of(losses)`.
 
     Source: Beume, Naujoks & Emmerich 2007, "SMS-EMOA: Multiobjective selection based on dominated hypervolume".
     """
@@ -159,8 +159,14 @@ def as_one_loss(losses: Array) -> Array:
 def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | None = None) -> Array:
     """Return an array of shape (trials, 2): each trial's front number, and the hypervolume that the trial adds.
 
-    No two trials may be equal. If a front has none of the best `count` trials (None = all), its trials get the
-    hypervolume 0. The hypervolumes of the best `exact` trials (None = all) are exact; the others may be upper bounds.
+    No two trials may be equal. The best trials are the first ones in the order of `best_first`.
+
+    Args:
+        losses: the losses of the trials.
+        scale: see `scaled`.
+        count: fronts without any of the `count` best trials get the hypervolume 0; None = all fronts get hypervolumes.
+        exact: the hypervolumes of the `exact` best trials are exact, and the others may be upper bounds; None = all are
+            exact.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)

@@ -34,7 +34,7 @@ class Limit:
         return min(max(0.0, self.beyond(value)) / (abs(self.bound) or 1.0), LARGEST)
 
     def __str__(self) -> str:
-        """Return a text for people: `parameters <= 1e+06`."""
+        """Return the limit as text, such as `parameters <= 1e+06`: the metric, the comparison and the bound."""
         return f"{self.metric} {'>=' if self.is_least else '<='} {self.bound:g}"
 
 
@@ -64,7 +64,7 @@ class Goal:
 
     @property
     def metric(self) -> str:
-        """The leading metric."""
+        """The name of the leading metric, which is the first of `metrics`."""
         return next(iter(self.metrics))
 
     @property
@@ -104,7 +104,10 @@ class Goal:
         return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
     def beyond(self, trial: Trial) -> dict[str, float]:
-        """Map each limit (as text) to how far a complete trial is beyond the limit; return {} for any other trial."""
+        """Return, by the text of each limit, how far a complete trial is beyond the limit; {} for any other trial.
+
+        A negative number means that the trial is within the limit.
+        """
         limits = self.limits if trial.state == "complete" else ()
         return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
 
@@ -165,7 +168,7 @@ def finished(
 
 
 def judged_by(goal: Goal, trial: Trial) -> Trial:
-    """Return a trial with its excess computed again, from the limits of `goal`; the losses stay the same."""
+    """Return a trial with its excess over the limits of `goal` in place of its present excess; keep its losses."""
     if trial.state != "complete":
         return trial
     return replace(trial, excess=goal.excess({limit.metric: trial.mean(limit.metric) for limit in goal.limits}))

@@ -88,9 +88,9 @@ class History(Sequence[Trial]):
     def draw_weights(self, rng: np.random.Generator) -> Weights:
         """Return random weights of the metrics, uniformly distributed with sum 1; None if there is only one metric.
 
-        With new weights each time, a strategy that follows the best trial covers the whole front. The weights come from
-        a separate random stream, so that drawing weights does not change the random numbers of `rng`. The published
-        algorithm ParEGO draws its weights from a grid instead.
+        A strategy that follows the trial with the best weighted loss covers the whole front if it draws new weights
+        each time. The weights come from a new generator that `rng` spawns, so the random numbers of `rng` itself stay
+        the same. The published algorithm ParEGO draws its weights from a grid instead.
         """
         return rng.spawn(1)[0].dirichlet(np.ones(self.num_metrics)) if self.num_metrics > 1 else None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 Point = Mapping[str, Any]
-"""A point of a learning curve. After `Places.take`, it has its place as `epoch` or `step`."""
+"""A point of a learning curve: its values by name. After `Places.take`, its place has the key `epoch` or `step`."""
 
 Kind = Literal["epoch", "step", "number"]
 
@@ -55,10 +55,10 @@ def amount_text(amount: int | None, reached: float | None, full: int | None = No
 
 
 def to_amount(amount: int | None, reached: float | None) -> str:
-    """Return a short text about an amount of training, such as ` to 9`, to append to a cell of a table.
+    """Return how far a trial was trained, as a short text such as ` to 9`, to append to a cell of a table.
 
-    Return "" if `amount` is None. If the training ended by itself before `amount`, return the text of `amount_text`
-    instead. For `amount` and `reached`, see `amount_text`.
+    Return "" if the planned `amount` is None. If the training ended by itself before `amount`, return the text of
+    `amount_text` instead. `reached` is the amount at the last report; None = there are no reports.
     """
     is_short = amount is not None and reached is not None and reached < amount
     return amount_text(amount, reached) if is_short or amount is None else f" to {max(amount, reached or 0):g}"
@@ -85,10 +85,11 @@ class Places:
         self._last = last
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return the report as a dict. If it has neither `epoch` nor `step`, add the report's number as `epoch`.
+        """Return the report `point` as a dict. If `point` has neither `epoch` nor `step`, add its number as `epoch`.
 
         Raises:
-            ValueError: the place is negative, of another kind than before, or not above the previous report's place.
+            ValueError: the report's epoch or step is negative, or not above that of the previous report; or the report
+                is of another kind than the previous report.
         """
         kind: Kind = "epoch" if "epoch" in point else "step" if "step" in point else "number"
         if self.kind is not None and kind != self.kind:

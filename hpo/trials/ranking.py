@@ -1,4 +1,4 @@
-"""Ranks trials, the best first: by one metric, or by Pareto fronts with several metrics."""
+"""Ranks trials, the best first. One metric ranks them by loss; several metrics rank them by Pareto fronts."""
 
 import bisect
 import heapq
@@ -87,7 +87,7 @@ class Fronts:
         return len(self._places)
 
     def add(self, place: int, trial: Trial) -> None:
-        """Add a trial; `place` is the trial's index, and must be larger than at the previous call."""
+        """Add a trial; `place` is its index in a `Ranking`, and must be larger than that of the previous trial."""
         row = len(self._places)
         if row == len(self._losses):
             self._losses = np.concatenate((self._losses, np.empty_like(self._losses)))
@@ -177,8 +177,8 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials, with losses that can be compared.
 
-    If `have_same_places` is true for all trials, return them unchanged. So a trial whose trainings ended by themselves
-    earlier than the others keeps its loss.
+    If `have_same_places` is true for all trials, return them unchanged. In this case, a trial with fewer reports than
+    other trials keeps its loss, because its trainings ended by themselves.
 
     Otherwise, find the last place at which all trials with reports have a report. Each trial with reports gets its loss
     at this place. With several metrics, only the leading loss changes. Trials without reports stay unchanged. If the
@@ -222,10 +222,10 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 def front(trials: Iterable[Trial]) -> list[Trial]:
     """Return the Pareto front: trials that are complete, within the limits, and not dominated by another such trial.
 
-    If a trial exceeds a limit, leave out the trials of the same point with less training. Of the remaining trials, use
-    only those at the largest scale, and of these, only those with the largest amount of training. Sort the result by
-    the loss of the leading metric, then by the other losses; equal trials stay in the order of `trials`. With one
-    metric, the front is the best trial and all trials that equal it.
+    If a trial exceeds a limit, leave out the trials of the same point that have less training than this trial. Of the
+    remaining trials, use only those at the largest scale, and of these, only those with the largest amount of training.
+    Sort the result by the loss of the leading metric, then by the other losses; equal trials stay in the order of
+    `trials`. With one metric, the front is the best trial and all trials that equal it.
     """
     trials = list(trials)
     # For each point, the largest amount of training at which it exceeded a limit. Trials of the point with less

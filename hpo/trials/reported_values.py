@@ -47,7 +47,7 @@ def plain(value: Any) -> Any:
 
 
 def numbers(reported: Mapping[Any, Any]) -> dict[str, int | float]:
-    """Return the valid numbers in a point or a result, by name; leave out all other values."""
+    """Return the numbers in a report or a result, by name; leave out values for which `number` returns None."""
     return {str(name): checked for name, value in reported.items() if (checked := number(value)) is not None}
 
 
@@ -57,7 +57,11 @@ def texts(reported: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def note(given: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a note with its names as texts. Raise TypeError if a value is neither a finite number nor a text."""
+    """Return a dict of notes with each key as a text.
+
+    Raises:
+        TypeError: a value is neither a text nor a finite number, or its absolute value is above `LARGEST`.
+    """
     for name, value in given.items():
         if not isinstance(value, str) and number(value) is None:
             raise TypeError(f"a note must be a finite number or a text, given {name}={value!r:.200}")

@@ -31,8 +31,9 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
       four decimals.
     - If all scores are equal, scores have four decimals if the absolute value is 0 or from 0.1 to 10. Otherwise, scores
       have four significant digits.
-    - Other scores have 3 to 6 significant digits, enough to show a thousandth of their interquartile range, which
-      diverged trials hardly change. If 6 digits show no difference between the scores, the scores have more digits.
+    - Other scores have 3 to 6 significant digits, enough to show a thousandth of the interquartile range of the
+      scores. Diverged trials hardly change this range. If 6 digits show no difference between the scores, the scores
+      have more digits.
 
     Numbers from 1e-4 to 1e7 are written plainly, others in scientific notation.
     """
@@ -46,8 +47,8 @@ def score_format(compared: Iterable[float | None]) -> Callable[[float], str]:
 def with_spread(write: Callable[[float], str], mean: float, spread: float | None) -> tuple[str, str]:
     """Return a mean and its spread (a deviation or an error) as texts with the same number of decimals.
 
-    They have as many decimals as `write(mean)`, or more if the first digit of the spread needs more decimals. If the
-    spread is None, its text is empty.
+    Both texts have as many decimals as `write(mean)`, or more if the spread's first digit that is not 0 needs more
+    decimals. If the spread is None, its text is empty.
     """
     if spread is None:
         return write(mean), ""
@@ -60,13 +61,15 @@ def with_spread(write: Callable[[float], str], mean: float, spread: float | None
 
 
 def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", fresh: "Trial | None" = None) -> str:
-    """Return one text with a complete trial's value for each name in `goal.names`: `accuracy 0.91, latency 12.5`.
+    """Return a text with the value of a complete trial for each name in `goal.names`.
+
+    A text is, for example, `accuracy 0.91, latency 12.5`.
 
     Args:
         trial: the trial.
         goal: the goal of the study.
-        compared: the trials that the digits must distinguish.
-        fresh: the trial with its values on fresh seeds (the text begins with these values); None = the winner was
+        compared: other trials; each value has enough digits to distinguish the values of these trials.
+        fresh: the trial with its values on fresh seeds; the text begins with these values. None = the winner was
             chosen without fresh seeds.
     """
     own = (trial,) if fresh is None else (fresh, trial)

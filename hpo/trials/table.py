@@ -34,6 +34,8 @@ _OTHERS = frozenset(
 
 # The additional columns of studies with several metrics or with limits.
 _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
+OWN_COLUMNS = _OTHERS | _OF_SEVERAL
+"""The columns of trials.csv that are neither hyperparameters nor values from the objective, without the folds."""
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
@@ -163,10 +165,10 @@ def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> 
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return the names of a row's columns, without the columns of additional results.
+    """Return the names of a row's columns, without the objective's notes and the numbers that the goal does not name.
 
-    The result has the standard columns (such as `number` and `fold_0`), the hyperparameters in `keys`, and the values
-    that the goal names. The result leaves out the notes and the other numbers of the objective.
+    The result has the standard columns (such as `number` and `fold_0`), the columns of the hyperparameters in `keys`,
+    and the columns of the values that the goal names.
     """
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
@@ -182,7 +184,7 @@ def _number(text: str) -> float | None:
 
 
 def first_start(trials: Sequence[Trial]) -> float:
-    """Return the start of the earliest training in seconds since the epoch; 0 if no training has started."""
+    """Return when the earliest training started, in seconds since the Unix epoch; 0 if no start is known."""
     return min((trial.started for trial in trials if trial.started is not None), default=0.0)
 
 
@@ -249,7 +251,10 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of the objective's notes, or of its numbers that the goal does not name."""
+    """Return the columns of the objective's notes (for the kind "notes"), or of numbers (for the kind "metrics").
+
+    The numbers are those that the objective returned and the goal does not name.
+    """
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()
     names = dict.fromkeys(name for row in rows for name in row if name not in known)

@@ -34,8 +34,8 @@ class Outcome:
         differs: where the reports differ from those before an interruption; None = they do not differ.
         units: how many units of training the task took. All units of a trial cost the same; see
             `Objective.describe_cost`.
-        attempt: the number of the attempt that gave this outcome, from 1. The number is above 1 if workers died, or
-            were taken away.
+        attempt: the number of the attempt that gave this outcome, from 1. The number is above 1 if earlier attempts
+            ended because the worker died, or because its node was lost or shut down.
         notes: the numbers and texts that the objective noted, by name, and the texts that the objective returned.
     """
 
@@ -136,7 +136,8 @@ class Trial:
             = there was no such training.
         other_losses: a complete trial's loss in each metric but the leading one, in the order of the metrics.
         excess: how far a complete trial is beyond the limits; 0 = within all limits; see `Goal`.
-        is_scaled: whether `study.scale` in the point is the number of a scale; False if the key is the user's own.
+        is_scaled: whether `study.scale` in the point is the number of a scale; False if `study.scale` is a key of the
+            user's own search space.
         losses_at: for a complete trial with an amount, its loss by place: the loss that the trial would have if its
             training had ended there. Places that only some of the tasks have reported are left out; see
             `hpo.trials.places`.
@@ -262,7 +263,7 @@ class Trial:
 
     @property
     def num_parameters(self) -> int | None:
-        """The largest number of network parameters that a task returned; None if no task returned this number."""
+        """The network's number of parameters: the largest value over the tasks; None if no task returned a value."""
         sizes = (outcome.num_parameters for outcome in self.outcomes.values())
         return max((int(size) for size in sizes if size is not None), default=None)
 

@@ -82,7 +82,9 @@ class FilesConfig(DataConfig):
             raise refuse("must be given, because data.validation or data.test is given", "data.train")
         if self.path is None and not (self.validation or self.test):
             raise refuse(
-                "needs data.validation or data.test as well; for a single file, set data.path instead", "data.train"
+                "must be given together with data.validation or data.test; for a single file, set data.path instead of "
+                "data.train",
+                "data.train",
             )
         return self
 
@@ -124,8 +126,8 @@ class LanguageModellingConfig(FilesConfig):
     def _training_text_is_left(self) -> Self:
         if self.validation_fraction + self.test_fraction >= 1:
             raise refuse(
-                f"must sum to less than 1, so that a training split is left, given {self.validation_fraction} and "
-                f"{self.test_fraction}",
+                "data.validation_fraction + data.test_fraction must be less than 1, given "
+                f"{self.validation_fraction} + {self.test_fraction}; the training split gets the rest",
                 "data.validation_fraction",
                 "data.test_fraction",
             )

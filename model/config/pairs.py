@@ -101,8 +101,8 @@ class GeneratedConfig(DataConfig, SearchedTargets):
     def _fits_into_memory(self) -> Self:
         if self.num_examples * self.max_length > MOST_NUMBERS:
             raise refuse(
-                f"the product must be at most {MOST_NUMBERS:,}, given {self.num_examples} * {self.max_length}; "
-                "lower one of the two values",
+                f"data.num_examples * data.max_length must be at most {MOST_NUMBERS:,}, given {self.num_examples} * "
+                f"{self.max_length}; lower one of the two settings",
                 "data.num_examples",
                 "data.max_length",
             )

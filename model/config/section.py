@@ -14,6 +14,6 @@ def refuse(message: str, *keys: str) -> PydanticCustomError:
 
 
 class Section(BaseModel):
-    """A section of the configuration: frozen, with exact types and no unknown keys."""
+    """An immutable section of the configuration. It refuses unknown keys, values of a wrong type, infinity and NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

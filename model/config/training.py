@@ -91,8 +91,9 @@ class TrainingConfig(Section):
             )
         if self.schedule == "wsd" and self.warmup_fraction + self.decay > 1:
             raise refuse(
-                f"must sum to at most 1 with training.schedule=wsd, given {self.warmup_fraction} and {self.decay}; "
-                f"lower one of them (training.decay_fraction=null means {DECAY})",
+                "training.warmup_fraction + training.decay_fraction must be at most 1 with training.schedule=wsd, "
+                f"given {self.warmup_fraction} + {self.decay}; lower one of the two settings "
+                f"(training.decay_fraction=null means {DECAY})",
                 "training.warmup_fraction",
                 "training.decay_fraction",
             )

@@ -1,1 +1,1 @@
-"""Data: readers of files, tokens, batches, and the store of examples for workers."""
+"""Reads files, converts texts to tokens, forms batches, and stores examples for workers."""

@@ -10,23 +10,27 @@ from model.data.tokens.vocabulary import Vocabulary
 from model.errors import DataError
 
 _LOST = {
-    "text": "later tokens are not read",
-    "source": "later tokens are not read",
-    "target": "later tokens are neither learned nor predicted; every metric except the loss counts them as missing",
+    "text": "the tokens that are cut off are not read",
+    "source": "the tokens that are cut off are not read",
+    "target": (
+        "the tokens that are cut off are neither learned nor predicted; every metric except the loss counts these "
+        "tokens as missing"
+    ),
 }
 
 
 def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
-    """Return one line for the user about each side with texts that must be cut.
+    """Return lines for the user about the texts that must be cut: at most one line for each side of the examples.
 
-    The sides are the text of text_classification, and the source and the target of translation. For other data, return
-    no lines. The texts of a predefined test split are not counted. Subwords are learned from the predefined training
-    split, as in a training. Without predefined splits, subwords are learned from all examples.
+    An example of text_classification has the side `text`. An example of translation has the sides `source` and
+    `target`. For other data, return no lines. The lines do not count the texts of a predefined test split. Subwords are
+    learned from the predefined training split, as in a training. Without predefined splits, subwords are learned from
+    all examples.
 
     Raises:
-        DataError: the share of a side's texts that would be cut is above data.max_cut_share.
-        DataError: every text of a side has more than data.max_length tokens. This check includes the test split, and
-            counts the words between blanks instead of subwords.
+        DataError: the share of a side's texts that must be cut is above data.max_cut_share.
+        DataError: every text of a side has more than data.max_length tokens. This check includes the test split. In
+            place of subwords, it counts the words between blanks.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()

@@ -14,7 +14,7 @@ from model.errors import DataError
 class File:
     """A source file of examples: its path, SHA-256 and size in bytes.
 
-    For data from the hub, `path` names the data set and its split. SHA-256 and size are those of the rows as JSON.
+    For data from the hub, `path` names the data set and its split, and `sha256` and `size` describe the rows as JSON.
     """
 
     path: str

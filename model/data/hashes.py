@@ -15,7 +15,10 @@ FORMAT = 1
 
 
 def write_hashes(folder: Path) -> None:
-    """Write `FORMAT` and the SHA-256 of every file in the folder; call this after all files are written."""
+    """Write the file HASHES, with the number FORMAT and the SHA-256 of each other file in the folder.
+
+    Call this function after all other files are written.
+    """
     files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
     (folder / HASHES).write_text(json.dumps({"format": FORMAT, "files": files}, indent=2), encoding="utf-8")
 

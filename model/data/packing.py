@@ -8,15 +8,16 @@ from torch import Tensor
 class Packing(NamedTuple):
     """The positions of packed tokens in the padded batch; only attention needs the padded form.
 
-    A token attends only to the tokens of its sequence. A mask over packed tokens would have the shape (tokens, tokens).
-    So each attention layer pads its queries, keys and values, and uses the kernels and masks for padded batches.
+    A token attends only to the tokens of its own sequence. Attention over packed tokens would compute scores for all
+    pairs of tokens in the batch, and mask most of them. To avoid this, each attention layer pads its queries, keys and
+    values, and uses the kernels and masks for padded batches.
 
     torch 2.13 has two kernels for packed sequences, but both lack needed features. `varlen_attn` supports neither
     dropout nor float32. The kernel for nested tensors supports no bias, and computes no gradients in float32.
 
     Attributes:
-        places: (tokens,), ascending: the place of each token in the flattened padded batch, row * time + position.
-        attention_mask: (batch, time), True = a token, False = padding.
+        places: shape (tokens,), ascending. The place of a token in the flattened padded batch is row * time + position.
+        attention_mask: shape (batch, time), True = a token, False = padding.
 
     Source: Zhai et al. 2023, "ByteTransformer", the zero padding algorithm.
     """
@@ -26,7 +27,7 @@ class Packing(NamedTuple):
 
     @property
     def positions(self) -> Tensor:
-        """(tokens,): the position of each token in its sequence, counted from 0."""
+        """The position of each token in its sequence, counted from 0; shape (tokens,)."""
         return self.places % self.attention_mask.shape[1]
 
     def pad(self, packed: Tensor) -> Tensor:
@@ -41,5 +42,5 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """For packed sequences, return the position of each token, (tokens,); otherwise return the first position, 0."""
+    """Return 0, the position of the first token; for packed sequences, each token's position, shape (tokens,)."""
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

@@ -63,7 +63,7 @@ def _changed(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
-        raise DataError(f"{path}: this file does not exist; write the folder with prepare_data first") from None
+        raise DataError(f"{path}: this file does not exist; first call prepare_data, which writes this file") from None
 
 
 @functools.lru_cache(maxsize=2)

@@ -67,9 +67,10 @@ def beam_search(
     """Search with `beam_size` prefixes per source, and return the best target found for each source.
 
     A prefix is finished when it ends with END. For each source, the search ends when `beam_size` prefixes are finished,
-    or when the prefixes have `max_length` tokens. The greedy target is always a candidate, because pruning can lose it,
-    and it may be the best. A target with END always beats a target without END; otherwise, a target with an endless
-    loop could win by its length. If no target has END, the greedy target is returned, cut off at `max_length`.
+    or when the prefixes have `max_length` tokens. The greedy target of a source is always compared with the finished
+    prefixes, because beam search may drop the greedy target although it is the best one. A target with END always beats
+    a target without END; otherwise, a target with an endless loop could win by its length. If no target has END, the
+    greedy target is returned, cut off at `max_length`.
 
     Args:
         network: the network, in evaluation mode.
@@ -78,7 +79,7 @@ def beam_search(
         max_length: the largest number of tokens in a target, including END.
         beam_size: the number of prefixes per source; 1 = greedy search.
         penalty: the strength of the length penalty. 0 ranks targets by their total log-probability, and so prefers
-            short targets; 1 is close to ranking them by the mean per token.
+            short targets. 1 ranks targets almost as the mean log-probability per token does.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """

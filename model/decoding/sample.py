@@ -17,9 +17,9 @@ def sample(
 ) -> list[list[int]]:
     """Return the continuation of each prompt.
 
-    All prompts are read in parallel from their first token. At the same position, a longer prompt still reads its text,
-    while a shorter prompt already draws tokens. So prompts need no padding on the left, and a continuation does not
-    depend on the other prompts of the batch.
+    The network reads all prompts in parallel, each from its first token. After the end of a short prompt, the network
+    reads the tokens drawn for this prompt, while it still reads the texts of longer prompts. So prompts need no padding
+    on the left, and a continuation does not depend on the other prompts of the batch.
 
     Args:
         network: the network, in evaluation mode.

@@ -12,12 +12,13 @@ class Source(NamedTuple):
     """A batch of encoded source sequences, which a decoder reads.
 
     Attributes:
-        outputs: (batch, source time, width), the representation of each token.
-        attention_mask: (batch, source time), True = a token, False = padding; None = no padding.
-        more: further tensors. A recurrent network has the states after the last token, (layers, batch, width) each.
-            A convolutional network has the embeddings, (batch, source time, d_model).
-        packing: the packing of the outputs; None = the outputs are not packed. Packed outputs are (1, tokens,
-            width), and `attention_mask` is then the packing's mask.
+        outputs: the representation of each token, shape (batch, source time, width); if packed, shape (1, tokens,
+            width).
+        attention_mask: shape (batch, source time), True = a token, False = padding; None = no padding.
+        more: further tensors. A recurrent network has the states after the last token, each of the shape (layers,
+            batch, width). A convolutional network has the embeddings, shape (batch, source time, d_model).
+        packing: the positions of packed `outputs` in the padded batch, with the same mask as `attention_mask`; None =
+            `outputs` are not packed.
     """
 
     outputs: Tensor
@@ -29,7 +30,8 @@ class Source(NamedTuple):
 class State(Protocol):
     """The state of a decoder between two tokens.
 
-    In a beam search, the number of rows is a multiple of the number of sources, and consecutive rows share a source.
+    Each row belongs to one target sequence. In a beam search, each source sequence has the same number of target
+    sequences, and their rows follow each other.
     """
 
     @property

@@ -27,8 +27,9 @@ class InputEmbedding(nn.Module):
     """Maps tokens, or rows of numbers, to vectors; then adds positions and applies dropout.
 
     A Transformer multiplies token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4). Token vectors that are
-    tied to the head are initially as small as the weights of a head, and grow in training. So they are divided by their
-    root mean square (Zhang, Sennrich 2019), and the size of the input stays constant: 1 in a Transformer, else 0.1.
+    tied to the head are initially as small as the weights of a head, and grow in training. So each tied token vector is
+    divided by its root mean square (Zhang, Sennrich 2019), and then multiplied by 1 in a Transformer, and by 0.1 in
+    other networks.
 
     Attributes:
         initial_std: the initial standard deviation of token vectors.

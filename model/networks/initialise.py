@@ -11,27 +11,34 @@ from model.networks.embedding import InputEmbedding, TokenHead
 def initialise(network: nn.Module) -> None:
     """Draw every weight of `network` from torch's generator, which the caller must seed.
 
+    In the table, d is the length of an embedding vector, and a linear weight has the shape (out, in).
+
     | parameter                    | initial distribution                                         |
     |------------------------------|--------------------------------------------------------------|
     | linear weight (out, in)      | uniform on +-sqrt(6 / (in + out)) (Glorot, Bengio 2010)      |
     | linear bias                  | 0                                                            |
-    | Transformer: token embedding | normal, standard deviation 1 / sqrt(d); scaled by sqrt(d)    |
-    | (n, d)                       | when read (Vaswani et al. 2017, section 3.4), so that        |
-    |                              | tokens and sinusoidal positions are of similar size          |
+    | Transformer: token embedding | normal, standard deviation 1 / sqrt(d). The network          |
+    |                              | multiplies token vectors by sqrt(d) (Vaswani et al. 2017,    |
+    |                              | section 3.4). So the numbers in token vectors and in         |
+    |                              | sinusoidal position vectors are of similar size              |
     | token embedding of other     | normal, standard deviation 0.1 (Gehring et al. 2017,         |
     | families of networks         | section 3.5)                                                 |
     | token embedding, tied to the | normal, standard deviation 0.02 / head_scale (Radford et al. |
     | head, in any family          | 2018). The head uses the same weights. With larger weights,  |
     |                              | each token would predict itself, so the first loss would be  |
     |                              | far above ln(vocabulary)                                     |
-    | head over tokens             | as a linear weight, divided by head_scale                    |
-    | Transformer: position (n, d) | normal, standard deviation 0.02 (Radford et al. 2018)        |
+    | head over tokens             | drawn as a linear weight, then divided by head_scale         |
+    | Transformer: learned         | normal, standard deviation 0.02 (Radford et al. 2018)        |
+    | position embedding           |                                                              |
     | norm weight / bias           | 1 / 0                                                        |
     | convolutional: position      | normal, standard deviation 0.1                               |
+    | embedding                    |                                                              |
     | convolutional: map           | see `Map`; bias 0                                            |
-    | cells, from the input        | each gate as a linear weight                                 |
-    | cells, from previous state   | each gate orthogonal (Saxe et al. 2014)                      |
-    | cells' biases                | 0, but 1 for an LSTM's forget gate (Jozefowicz et al. 2015)  |
+    | recurrent cells: weights of  | the matrix of each gate is drawn as a linear weight          |
+    | the input                    |                                                              |
+    | recurrent cells: weights of  | the matrix of each gate is orthogonal (Saxe et al. 2014)     |
+    | the previous state           |                                                              |
+    | recurrent cells: biases      | 0, but 1 for an LSTM's forget gate (Jozefowicz et al. 2015)  |
     """
     inputs = [module for module in network.modules() if isinstance(module, InputEmbedding)]
     stds = {id(embedding.tokens): embedding.initial_std for embedding in inputs}

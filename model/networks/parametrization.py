@@ -1,4 +1,4 @@
-"""Scales weights and learning rates with a network's size, so that settings tuned on a small network stay good."""
+"""Scales weights and learning rates with a network's size: settings tuned on a small network then suit a large one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,15 +41,17 @@ class Factors:
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
     """Apply the maximal update parametrization to a network with initial weights; return the `Factors` by parameter.
 
-    Each of i, m, L and r is a ratio of this network's value to the base network's value:
+    In the table, i, m and L are ratios: a value of this network, divided by the same value of the base network.
 
-    - i: the parameter's fan-in;
-    - m: the parameter's width; in 1 / (m L), `d_model` instead;
-    - L: the number of layers; outside of a Transformer's layers, L is 1;
-    - r: the factor of token vectors: m^1/2 for a Transformer, else 1;
+    - i: the ratio of the parameter's fan-in;
+    - m: the ratio of the parameter's width; in the term 1 / (m L), m is the ratio of `d_model`;
+    - L: the ratio of the number of layers in the parameter's stack; for a parameter outside of a Transformer's layers,
+      L is 1;
+    - r: m^1/2 in a Transformer, and 1 in other networks;
     - h, g, e: `head_scale`, `gain_rate`, `embedding_rate`;
     - X: the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network (base);
-    - "without X": the parameter has another initial spread; "as standard": as in the standard parametrization.
+    - "without X": the parameter has another initial spread; "as standard": as in the standard parametrization;
+    - "positions": learned position vectors; "rows": the layer that reads rows of numbers.
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
@@ -117,7 +119,7 @@ def roles_of(network: nn.Module) -> Mapping[str, Role]:
 
 
 def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
-    """Return, for each parameter of a Transformer's layers, the number of layers divided by `base_layers`."""
+    """Return, by parameter of a Transformer's layers, the number of layers in its `Stack` divided by `base_layers`."""
     return {
         f"{place}.layers.{name}": len(stack.layers) / base_layers
         for place, stack in network.named_modules()

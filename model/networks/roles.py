@@ -72,5 +72,5 @@ def matrices_of(network: nn.Module) -> Iterator[Matrix]:
 
 
 def is_vector(parameter: Tensor) -> bool:
-    """Return whether a parameter has only one number per row."""
+    """Return whether a parameter is a vector, which means that its shape is (n,) or (n, 1, ..., 1)."""
     return parameter.numel() == len(parameter)

@@ -1,1 +1,1 @@
-"""Learning tasks, such as tagging: a task defines a network's input and output, the loss and the metrics."""
+"""Learning tasks. A task, such as tagging, defines a network's input and output, the loss and the metrics."""

@@ -1,4 +1,7 @@
-"""Metrics by example, from which `hpo test` computes intervals. Importing this module does not load torch."""
+"""The contribution of each example to a metric, from which `hpo test` computes the metric's confidence interval.
+
+Importing this module does not load torch.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,12 +13,12 @@ Rows = npt.NDArray[np.float64]
 
 
 class ByExample(NamedTuple):
-    """Numbers for each example, from which the metric of any sample of the examples can be computed.
+    """The contributions of examples to a metric; their sums over a sample of examples determine the sample's metric.
 
     Attributes:
-        sums: (examples, columns), the numbers. The sum of each column over a sample determines the sample's metric.
-        score: computes the metric of each sample from the sums of the columns, (samples, columns); None = the first
-            column's sum divided by the second column's sum.
+        sums: (examples, columns), the contributions, each summed over the predictions of the example.
+        score: a function from summed contributions (samples, columns) to the metric of each sample, (samples,). None =
+            the metric is the sum of the first column divided by the sum of the second column.
     """
 
     sums: Rows

@@ -1,4 +1,4 @@
-"""The table of learning tasks, such as tagging, by data.name."""
+"""The class of the learning task for each value of data.name."""
 
 from model.tasks.classification import Classification
 from model.tasks.language_modelling import LanguageModelling

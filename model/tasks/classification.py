@@ -62,8 +62,8 @@ class LabelledBatch:
 class Classification:
     """The task to classify sequences; stores the classes and, for texts, the vocabulary.
 
-    The number of a class is its position in the sorted `classes`. If the examples are rows of numbers, a row has
-    `features` numbers, and there is no vocabulary. Texts are cut to `max_length` tokens.
+    Classes are numbered by their position in `classes`, which is sorted. Texts are cut to `max_length` tokens. If each
+    example is a list of rows of numbers instead of a text, a row has `features` numbers, and there is no vocabulary.
     """
 
     classes: tuple[str, ...]
@@ -147,7 +147,7 @@ class Classification:
     def metrics(self, encoded: LabelledSequences, measured: Sequence[MeasuredLabels]) -> dict[str, float]:  # noqa: ARG002
         """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
 
-        Examples with a label that the model does not know count as wrong; the loss omits them.
+        An example whose label is not in `classes` counts as wrong, and is left out of the mean cross-entropy.
         """
         return label_metrics(measured, len(self.classes))
 
@@ -158,7 +158,7 @@ class Classification:
         measured: Sequence[MeasuredLabels],
         order: Tensor,
     ) -> dict[str, ByExample | str]:
-        """Return accuracy and macro F1 by example; see `Task.by_example`."""
+        """Return the contribution of each example to accuracy and to macro F1; see `Task.by_example`."""
         return label_sums(measured, order, len(items), len(self.classes))
 
     def to_dict(self) -> dict[str, Any]:

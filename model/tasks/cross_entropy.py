@@ -81,10 +81,10 @@ def token_loss(
 
 
 class ChunkedCrossEntropy(NamedTuple):
-    """Computes the summed loss chunk by chunk; the network calls this object with the head's input and the head.
+    """Computes the summed loss of a batch in chunks of predictions, so that few logits exist at once.
 
-    The loss and the gradients of a chunk are computed together, and summed over the chunks. So logits are
-    computed only once, and are not stored for the backward pass.
+    The network calls this object with the head's input and the head. The loss of a chunk and its gradients are computed
+    together. So the logits of a chunk are computed only once, and are not stored for the backward pass.
 
     Source: Hsu et al. 2024, "Liger kernel: efficient Triton kernels for LLM training", section 3.2. Wijmans et al.
     2024, "Cut your losses in large-vocabulary language models", do the same inside a kernel.
@@ -106,7 +106,7 @@ class ChunkedCrossEntropy(NamedTuple):
 
 
 class _ChunkedSums(torch.autograd.Function):
-    """The summed loss of `count` chunks, computed together with its gradients."""
+    """The summed loss of `count` chunks of predictions, computed together with its gradients."""
 
     @staticmethod
     def forward(
@@ -119,7 +119,7 @@ class _ChunkedSums(torch.autograd.Function):
         z_loss: float,
         has_gradients: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Return the two sums of `Loss`, for the inputs `x` (predictions, width) and `weights` (classes, width)."""
+        """Return the two sums of `Loss`; shapes: `x` (predictions, width), `weights` (classes, width)."""
         losses, rows = [], []
         of_weights = torch.zeros_like(weights) if has_gradients else None
         for part, labels in zip(x.chunk(count), targets.chunk(count), strict=True):
@@ -144,10 +144,10 @@ class _ChunkedSums(torch.autograd.Function):
 
 
 def _gradient(logits: Tensor, targets: Tensor, label_smoothing: float, z_loss: float, factor: float) -> Tensor:
-    """Return `factor` times the gradient of the summed objective with respect to the logits, (predictions, classes).
+    """Return `factor` times the gradient of `Loss.objective` with respect to `logits`, shape (predictions, classes).
 
-    The gradient of a prediction is its softmax minus its smoothed target. The z-loss multiplies the softmax by
-    1 + 2 * z_loss * log(Z); Z is the denominator of the softmax.
+    The gradient of one prediction is the softmax minus the smoothed target. The z-loss multiplies the softmax by
+    1 + 2 * z_loss * log(Z), where Z is the denominator of the softmax. If the target is NO_TARGET, the gradient is 0.
     """
     gradient = logits.softmax(dim=-1)
     if z_loss:

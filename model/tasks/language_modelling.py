@@ -154,13 +154,13 @@ class LanguageModelling:
         """Return the four metrics of the whole text; lower is better.
 
         `loss` is the mean cross-entropy in nats per token. `perplexity` is the exponential of `loss`, at most exp(700);
-        if all tokens are equally probable, it equals the size of the vocabulary. Both metrics treat all unknown tokens
-        as the same token.
+        a network that gives all tokens the same probability has the size of the vocabulary as its perplexity. `loss`
+        and `perplexity` treat all unknown tokens as the same token.
 
         `bits_per_character` is the mean number of bits per predicted token, divided by `characters_per_token`.
         `bits_per_byte` divides the same mean by `bytes_per_token`. The bits of a token are its cross-entropy. For an
-        unknown token, the bits that identify this token are added; they do not depend on the context. So models with
-        different vocabularies are comparable.
+        unknown token, the bits that distinguish it from other unknown tokens are added (see `UnknownTokens`). With
+        these bits, every model encodes the whole text, so models with different vocabularies are comparable.
         """
         count = sum(count for _, count in measured)
         loss = sum(loss for loss, _ in measured) / count
@@ -175,7 +175,7 @@ class LanguageModelling:
     def by_example(
         self, items: Sequence[Item], encoded: TextBlocks, measured: Sequence[tuple[float, int]], order: Tensor
     ) -> dict[str, ByExample | str]:
-        """Return, for each metric, why it has no values for single examples; see `Task.by_example`."""
+        """Return, for each metric, the reason why it has no contributions of examples; see `Task.by_example`."""
         del items, encoded, measured, order
         return dict.fromkeys(self.metric_names, "consecutive blocks of a text are not independent examples")
 

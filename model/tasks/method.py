@@ -9,11 +9,11 @@ from model.tasks.sequence_metrics import TextMetrics, signatures
 from model.tasks.units import counted_in
 
 _LEARNED = "; built only from the training split of each fold"
-_UNKNOWN = f"{_LEARNED}; any other token is read as unknown"
+_UNKNOWN = "; any other token is read as unknown"
 
 _CLASSIFICATION = {
     "accuracy": "share of correct labels, 0 to 1",
-    "macro_f1": "mean of F1 over the classes that occur or are predicted, 0 to 1 (scikit-learn's f1_score)",
+    "macro_f1": "mean of F1 over the classes that are true or predicted labels, 0 to 1 (scikit-learn's f1_score)",
     "loss": "mean cross-entropy per label in nats",
 }
 _SEQUENCES = {
@@ -24,19 +24,20 @@ _SEQUENCES = {
 _LANGUAGE = {
     "loss": "mean cross-entropy per token in nats",
     "perplexity": "exponential of the mean cross-entropy per token",
-    "bits_per_character": "cross-entropy in bits, divided by the number of characters",
-    "bits_per_byte": "cross-entropy in bits, divided by the number of bytes in UTF-8",
+    "bits_per_character": "mean cross-entropy per token in bits, divided by the mean number of characters per token",
+    "bits_per_byte": "mean cross-entropy per token in bits, divided by the mean number of UTF-8 bytes per token",
 }
 _OPEN = (
-    "; each token outside the vocabulary adds the bits that identify it: from its frequency in the training split, or, "
-    "if it does not occur there, from its spelling (Witten and Bell 1991, method C)"
+    "; each token outside the vocabulary adds the number of bits that identify this token, computed from the token's "
+    "frequency in the training split, or from the token's spelling if the training split lacks the token (Witten and "
+    "Bell 1991, method C)"
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
-    "cost_per_example": "multiplications of a forward pass of one example, computed from the configuration for "
-    "{length} tokens per example or per side of a pair (training.cost_length); each number written to memory counts as "
-    "{number:g} multiplications (training.cost_number)",
-    "model_bytes": "bytes of the weights in the checkpoint",
+    "cost_per_example": "number of multiplications in a forward pass of one example, computed from the configuration; "
+    "an example has {length} tokens, a pair has {length} tokens on each side (training.cost_length); each number "
+    "written to memory counts as {number:g} multiplications (training.cost_number)",
+    "model_bytes": "size of the checkpoint's weights in bytes",
     "examples_per_second": "number of validation examples that the network predicts per second (median of the "
     "evaluations), measured on the machine of the training",
 }
@@ -58,16 +59,21 @@ _METRICS = {
 
 
 def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
-    """Describe the method, which is the same for all trainings of a configuration.
+    """Describe how every training of a configuration prepares its data, computes its metrics and repeats its results.
 
     Returns:
-        `preprocessing`, `vocabulary`, `checkpoint` (the checkpoint that is scored), `determinism`: texts;
-        `metrics`: the definition of each metric (for BLEU and chrF, with sacrebleu's signature);
-        `directions`: maximize or minimize, for each metric;
-        `bounds`: the smallest and the largest value of each metric, None = no bound;
-        `shares`: the metrics that are a share of independent examples, such as accuracy;
-        `measured`: the metrics that depend on the machine, and differ from run to run;
-        `counted_in`: the units that depend on settings; see `model.tasks.units.counted_in`.
+        A dict with these keys:
+
+        - `preprocessing`: a text about the preparation of the inputs.
+        - `vocabulary`: a text about the tokens that the network knows.
+        - `checkpoint`: a text about the weights that are scored.
+        - `determinism`: a text that says when two trainings with the same seed give equal results.
+        - `metrics`: the definition of each metric (for BLEU and chrF, with sacrebleu's signature).
+        - `directions`: maximize or minimize, for each metric.
+        - `bounds`: the smallest and the largest value of each metric; None = no bound.
+        - `shares`: the metrics that are a share of independent examples, such as accuracy.
+        - `measured`: the metrics that depend on the machine, and differ from run to run.
+        - `counted_in`: the units that depend on settings; see `model.tasks.units.counted_in`.
     """
     data, training = config.data, config.training
     metrics = dict(_METRICS[data.name])
@@ -111,44 +117,47 @@ def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
 
 def _resources(config: Config[Any, Any], first: str) -> dict[str, str]:
     training = config.training
-    chosen = f"; if this is the study's metric, the best evaluation is the one with the best {first}"
+    chosen = f"is the study's metric, the best evaluation of a training is the evaluation with the best {first}"
     values = {"length": training.cost_length, "number": training.cost_number}
-    return {name: _RESOURCES[name].format(**values) + chosen for name in RESOURCES}
+    return {name: f"{_RESOURCES[name].format(**values)}; if {name} {chosen}" for name in RESOURCES}
 
 
 def _preprocessing(data: Any) -> str:
     if data.name == "digits":
-        return "each image is a sequence of eight rows of eight numbers, divided by 16"
+        return "each image is a sequence of eight rows of eight numbers; each number is divided by 16"
     if data.name == "generated":
-        return f"none; generated by the task {data.task} from seed {data.seed}"
+        return f"no preprocessing; the task {data.task} generates the examples from the seed {data.seed}"
     case = "letter case ignored" if data.lowercase else "letter case kept"
     if data.name == "language_modelling":
         tokens = "byte-level subwords" if data.tokens == "subwords" else data.tokens
-        return f"{tokens}, {case}, cut into blocks of {data.context} tokens"
+        return f"tokens: {tokens}, {case}; the text is cut into blocks of {data.context} tokens"
     if data.name == "tagging":
-        return f"words and {data.ending_length}-letter endings, {case}, in pieces of up to {data.max_length} words"
+        return (
+            f"the network reads each word ({case}) and the last {data.ending_length} letters of the word; sentences "
+            f"are cut into pieces of up to {data.max_length} words"
+        )
     target = getattr(data, "target_tokens", None)
     tokens = f"{data.tokens} in sources, {target} in targets" if target else data.tokens
-    return f"{tokens}, {case}, cut to {data.max_length} tokens"
+    return f"tokens: {tokens}, {case}; each text is cut to {data.max_length} tokens"
 
 
 def _vocabulary(data: Any) -> str:
     if data.name == "digits":
-        return "none: the inputs are numbers"
+        return "no vocabulary, because the inputs are numbers"
     if data.name == "generated":
-        return f"each number from 0 to {data.num_symbols - 1} that occurs{_UNKNOWN}"
+        return f"the numbers from 0 to {data.num_symbols - 1} that occur in the training split of each fold{_UNKNOWN}"
     if data.name == "language_modelling" and data.tokens == "subwords":
         return (
             f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and the merged pairs "
-            f"that occur at least {data.min_count} times{_LEARNED}; no text is unknown"
+            f"that occur at least {data.min_count} times{_LEARNED}; every text can be split into these tokens"
         )
     units = {getattr(data, "tokens", "words"), getattr(data, "target_tokens", None)}
-    most = f", at most {data.max_size:,}" if data.max_size else ""
+    most = f", at most {data.max_size:,} tokens" if data.max_size else ""
     single = f"tokens that occur at least {data.min_count} times{most}" if units - {"subwords", None} else ""
     subwords = (
-        f"byte-pair encoding: all characters, and merged pairs that occur at least {data.min_count} times, until there "
-        f"are {data.max_size:,} tokens"
+        "byte-pair encoding: the first tokens are all characters; then the most frequent pair of tokens becomes a new "
+        f"token, until {data.max_size:,} tokens exist or no pair occurs at least {data.min_count} times"
         if "subwords" in units
         else ""
     )
-    return f"{'; '.join(filter(None, [single, subwords]))}{_UNKNOWN}"
+    return f"{'; '.join(filter(None, [single, subwords]))}{_LEARNED}{_UNKNOWN}"

@@ -1,4 +1,4 @@
-"""Metrics of predicted classes, and the measurements of a batch from which the metrics are computed."""
+"""Metrics of predicted classes, and the measurements from which these metrics are computed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from model.tasks.by_example import ByExample, Rows
 
 
 class MeasuredLabels(NamedTuple):
-    """The measurements of one batch for the metrics.
+    """The measurements of one batch for the metrics. A true class is known if it is one of the model's classes.
 
     Attributes:
-        predicted, target: (examples,), class numbers, on the CPU.
-        loss: the cross-entropy in nats, summed over the examples whose class the model knows.
-        known: the number of examples whose class the model knows.
+        predicted, target: (predictions,), the predicted and the true class numbers, on the CPU.
+        loss: the cross-entropy in nats, summed over the predictions whose true class is known.
+        known: the number of predictions whose true class is known.
     """
 
     predicted: Tensor
@@ -27,9 +27,9 @@ class MeasuredLabels(NamedTuple):
 
 
 def measured_labels(logits: Tensor, targets: Tensor) -> MeasuredLabels:
-    """Compute the measurements of a batch from logits (examples, classes) and true class numbers (examples,).
+    """Compute the measurements of a batch from logits (predictions, classes) and true class numbers (predictions,).
 
-    A class number equal to the number of classes stands for a class that the model does not know.
+    A class number equal to the number of classes stands for every class that is not one of the model's classes.
     """
     is_known = targets < logits.shape[1]
     loss = functional.cross_entropy(logits[is_known], targets[is_known], reduction="sum")
@@ -49,10 +49,9 @@ def label_metrics(measured: Sequence[MeasuredLabels], num_classes: int) -> dict[
 def label_sums(
     measured: Sequence[MeasuredLabels], example: Tensor, num_examples: int, num_classes: int
 ) -> dict[str, ByExample | str]:
-    """Return each example's numbers for accuracy and for macro F1, by the name of the metric; see `ByExample`.
+    """Return the contribution of each example to `accuracy` and to `macro_f1`; see `ByExample`.
 
-    An example has one or several predictions.
-    `example` (predictions,) has the number of the example to which each prediction belongs.
+    An example has one or several predictions. `example` (predictions,) holds the index of each prediction's example.
     """
     predicted, target = (torch.cat([getattr(each, name) for each in measured]) for name in ("predicted", "target"))
     size = max(num_classes, int(target.max()) + 1)
@@ -62,7 +61,7 @@ def label_sums(
     both = zeros.index_put((example, target), ones, accumulate=True)
     counts = both.sum(dim=1)
     both.index_put_((example, predicted), ones, accumulate=True)
-    # Every resample must be a mean over the same classes, also if it lacks a rare class.
+    # The metric of every sample must be a mean over the same classes, even if a sample lacks a rare class.
     counted = both.sum(dim=0) > 0
     return {
         "accuracy": ByExample(torch.stack([hits.sum(dim=1), counts], dim=1).numpy()),
@@ -77,7 +76,7 @@ def _macro_f1_of_sums(sums: Rows) -> Rows:
 
 
 def accuracy(predicted: Tensor, target: Tensor) -> float:
-    """Return the share of equal entries of two (examples,) tensors, 0 .. 1."""
+    """Return the share of predictions with the true class, 0 .. 1; both tensors have the shape (predictions,)."""
     return float((predicted == target).double().mean())
 
 
@@ -87,9 +86,9 @@ def macro_f1(predicted: Tensor, target: Tensor, num_classes: int) -> float:
     Classes that neither occur nor are predicted do not count, as in scikit-learn's f1_score.
 
     Args:
-        predicted: (examples,), class numbers.
-        target: (examples,), class numbers. A number >= num_classes is an unknown label; each such number counts as a
-            class with F1 0.
+        predicted: (predictions,), class numbers.
+        target: (predictions,), class numbers. A number >= num_classes is not one of the model's classes; each such
+            number counts as a class with F1 0.
         num_classes: the model's number of classes.
     """
     size = max(num_classes, int(target.max()) + 1)

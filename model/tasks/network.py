@@ -12,9 +12,10 @@ from model.tasks.task import Task
 
 
 def build_network(task: Task, config: Config[Any, Any]) -> tuple[nn.Module, Mapping[str, Factors] | None]:
-    """Return a network with initial weights, and for each parameter the factors of its optimizer settings.
+    """Return a network with initial weights, and a dict from each parameter's name to its `Factors`.
 
-    The weights come from torch's random generator. With the standard parametrization, None replaces the factors.
+    The weights come from torch's random generator. With the standard parametrization, the second value is None,
+    because all factors are 1.
     """
     network = task.build(config)
     if config.model.parametrization == "standard":

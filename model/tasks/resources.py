@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 # The costs that are measured on the training machine, and therefore differ from run to run.
 MEASURED = ("examples_per_second",)
-# The names of all costs, counted and measured.
+# The names of all costs.
 RESOURCES = ("parameters", "cost_per_example", "model_bytes", *MEASURED)
 
 
 def count_resources(config: Config[Any, Any], network: "nn.Module") -> dict[str, float]:
     """Return the costs that are the same on every machine; lower is better.
 
-    `parameters` is the number of trained numbers; shared weights count once. `cost_per_example` is the result of
-    `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint, without the names of the
-    weights. The costs of two folds differ only if the folds have different vocabularies or classes.
+    `parameters` is the number of trained weights; weights that two layers share count once. `cost_per_example` is the
+    result of `model.cost.cost_per_example`. `model_bytes` is the size of the weights in a checkpoint in bytes, without
+    the names of the weights. The costs of two folds differ only if the folds have different vocabularies or classes.
     """
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),

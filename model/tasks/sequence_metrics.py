@@ -34,11 +34,12 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True)
 class TextMetrics:
-    """Compares decoded targets with the target texts in the data files.
+    """Compares predictions (the decoded targets) with references (the target texts in the data files).
 
-    A prediction has a perfect score if it equals the reference, apart from differences that the tokens cannot express.
-    Predictions and references are normalized to NFC, like subwords. With `lowercase`, they are also lower-cased. White
-    space is compared only if the tokens are characters; otherwise, it only separates words.
+    A reference is first split into tokens and joined again, because a decoded text consists of joined tokens. This
+    step is left out only for the references of BLEU if the tokens are words and BLEU has a tokenizer. Predictions and
+    references are normalized to NFC, like subwords. With `lowercase`, they are also lower-cased. White space is
+    compared only if the tokens are characters; otherwise, it only separates words.
 
     Attributes:
         unit: the kind of tokens. For subwords, exact_match and token_error_rate compare the words between blanks;
@@ -55,9 +56,9 @@ class TextMetrics:
     def of(cls, config: Config[Any, Any]) -> "TextMetrics":
         """Return the metrics for a configuration.
 
-        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer, unless the tokens are words.
-        BLEU compares words without a tokenizer. 13a would split decoded words and references differently, because
-        only decoded words have blanks around punctuation.
+        With metrics.bleu_tokenize=auto, BLEU uses 13a, sacrebleu's default tokenizer, unless the tokens are words. If
+        the tokens are words, BLEU compares these words without a tokenizer. The reason is that 13a would split decoded
+        texts and references differently, because only decoded texts have blanks around punctuation.
         """
         data, metrics = config.data, config.metrics
         unit = data.target_tokens or data.tokens
@@ -98,7 +99,7 @@ class TextMetrics:
         }
 
     def by_example(self, texts: "Texts") -> dict[str, ByExample | str]:
-        """Return exact_match, token_error_rate and bleu by example; for chrf, return why there are no such values."""
+        """Return each example's contribution to exact_match, token_error_rate and bleu; see `Task.by_example`."""
         pairs = list(zip(texts.predicted_tokens, texts.reference_tokens, strict=True))
         exact = [(a == b, 1) for a, b in pairs]
         errors = [(edit_distance(a, b), len(b)) for a, b in pairs]
@@ -181,7 +182,10 @@ def bleu_counts(
 
 
 def bleu_of_counts(counts: Rows) -> Rows:
-    """Return the corpus BLEU (0 .. 100) of each sample; `counts` (samples, 10) has the sums of `bleu_counts`."""
+    """Return the corpus BLEU (0 .. 100) of several samples of the examples, shape (samples,).
+
+    `counts` (samples, 10) holds the columns of `bleu_counts`, summed over the examples of each sample.
+    """
     smooth = BLEU().smooth_method
     scores = (
         BLEU.compute_bleu(row[:_ORDER], row[_ORDER:-2], row[-2], row[-1], smooth).score

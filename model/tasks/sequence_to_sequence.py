@@ -1,4 +1,4 @@
-"""Sequence to sequence: translation, pronunciation, generated puzzles."""
+"""Sequence-to-sequence learning: a network reads a source text and predicts a target text, as in translation."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -92,7 +92,7 @@ class SequenceToSequence:
         """Return a `SequenceToSequence` with the vocabularies of sources and targets in the training split.
 
         Raises:
-            DataError: no token of a side occurs `min_count` times in the training split.
+            DataError: no source token or no target token occurs at least `min_count` times in the training split.
         """
         data = config.data
         source, target = learn_pair(data, *([items[at][side] for at in train] for side in ("source", "target")))
@@ -159,7 +159,7 @@ class SequenceToSequence:
     def by_example(
         self, items: Sequence[Item], encoded: Pairs, measured: Sequence[MeasuredPairs], order: Tensor
     ) -> dict[str, ByExample | str]:
-        """Return exact_match, token_error_rate and bleu by example; see `Task.by_example`."""
+        """Return each example's contribution to exact_match, token_error_rate and bleu; see `Task.by_example`."""
         del items, order
         return self.text_metrics.by_example(self._texts(encoded, measured))
 

@@ -23,14 +23,19 @@ from model.tasks.task import Forward, Item
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """Encoded sentences: inputs (time, 2), the ids of each word and of its ending; targets (time,), the tag ids."""
+    """Encoded sentences; each sequence is a whole sentence, or a piece of a long sentence.
+
+    Attributes:
+        inputs: the number of each word, and the number of the word's ending.
+        targets: the number of each word's tag.
+    """
 
     inputs: Ragged
     targets: Ragged
 
     @property
     def lengths(self) -> Tensor:
-        """The number of words in each sentence, or in each piece of a long sentence; shape (sentences,)."""
+        """The number of words in each sequence, (sequences,)."""
         return self.inputs.lengths
 
     def __len__(self) -> int:
@@ -39,10 +44,13 @@ class TaggedSentences:
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """A batch: inputs (batch, time, 2); mask (batch, time); targets (batch, time), NO_TARGET at padding.
+    """A batch of sentences, padded or packed.
 
-    Without padding, the mask is None. In a packed batch, inputs are (1, words, 2), targets are (1, words), and a
-    `Packing` takes the place of the mask.
+    Attributes:
+        inputs: (batch, time, 2), the number of each word and the number of the word's ending; if packed, (1, words, 2).
+        attention_mask: (batch, time), True = a word, False = padding; None = no padding. In a packed batch, the
+            `Packing` takes the place of the mask.
+        targets: (batch, time), the number of each word's tag, NO_TARGET at padding; if packed, (1, words).
     """
 
     inputs: Tensor
@@ -55,9 +63,9 @@ class Tagging:
     """The task to tag words; stores the tags, the words, and the endings of words.
 
     The ending of a word is its last `ending_length` letters, with a mark if the word begins with a capital letter.
-    Ending and mark are hints to the tag of a rare word. The number of a tag, word or ending is its position in `tags`,
-    `words` or `endings`. Tags are sorted. `words` and `endings` begin with the special tokens; the other entries
-    follow, the most frequent first. Sentences are split into pieces of at most `max_length` words.
+    Ending and mark are hints to the tag of a rare word. Tags, words and endings are numbered by their positions in
+    `tags`, `words` and `endings`. `tags` is sorted. `words` and `endings` begin with the special tokens; the other
+    entries follow, the most frequent first. Sentences are split into pieces of at most `max_length` words.
     """
 
     tags: tuple[str, ...]
@@ -116,7 +124,7 @@ class Tagging:
         return numbered(self.words), numbered(self.endings), {tag: number for number, tag in enumerate(self.tags)}
 
     def encode(self, items: Sequence[dict[str, Any]]) -> TaggedSentences:
-        """Return sentences as numbers, long sentences in pieces; an unknown tag has the number len(tags)."""
+        """Return sentences as numbers, long sentences in pieces; a tag outside of `tags` has the number len(tags)."""
         words, endings, tags = self._numbers
         flat_inputs, flat_tags, lengths = [], [], []
         for item in items:
@@ -134,7 +142,7 @@ class Tagging:
     def batch(
         self, encoded: TaggedSentences, indices: Tensor, device: torch.device, *, packed: bool = False
     ) -> TaggedBatch:
-        """Return the sentences at `indices` (batch,): if `packed`, joined into one row, else padded to the longest."""
+        """Return the sentences at `indices` (batch,), padded to the longest sentence, or packed."""
         if packed:
             targets, _ = encoded.targets.pack(indices, device)
             return TaggedBatch(*encoded.inputs.pack(indices, device), targets)
@@ -165,14 +173,15 @@ class Tagging:
     def metrics(self, encoded: TaggedSentences, measured: Sequence[MeasuredLabels]) -> dict[str, float]:  # noqa: ARG002
         """Return accuracy and macro F1 (0 .. 1, higher is better), and mean cross-entropy in nats (lower is better).
 
-        Each word counts once. Words with a tag that the model does not know count as wrong; the loss omits them.
+        Each word counts once. A word whose tag is not in `tags` counts as wrong, and is left out of the mean
+        cross-entropy.
         """
         return label_metrics(measured, len(self.tags))
 
     def by_example(
         self, items: Sequence[Item], encoded: TaggedSentences, measured: Sequence[MeasuredLabels], order: Tensor
     ) -> dict[str, ByExample | str]:
-        """Return accuracy and macro F1 by sentence; see `Task.by_example`."""
+        """Return the contribution of each sentence to accuracy and to macro F1; see `Task.by_example`."""
         pieces = zip(encoded.targets.starts[order].tolist(), encoded.lengths[order].tolist(), strict=True)
         words = torch.cat([torch.arange(start, start + length) for start, length in pieces])
         sentence_of_word = torch.repeat_interleave(torch.tensor([len(item["words"]) for item in items]))

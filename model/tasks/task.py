@@ -19,20 +19,21 @@ class Encoded(Protocol):
 
     @property
     def lengths(self) -> Tensor:
-        """The number of tokens in each example, shape (examples,), by which `batches_by_length` forms batches."""
+        """The number of tokens in each example, (examples,); `batches_by_length` uses these numbers."""
 
     def __len__(self) -> int: ...
 
 
 class Task(Protocol):
-    """A learning task, such as tagging, with all that is learned from the data before training, such as a vocabulary.
+    """A learning task; stores what is learned from the data before training, such as a vocabulary.
 
     `Any` stands for encoded examples and batches. The types of both may differ between tasks, because the trainer only
     passes them on.
 
     Attributes:
-        metric_names: the names of the metrics that `metrics` returns, including `loss`. If a study's metric is a cost,
-            such as the number of parameters, the first of these metrics chooses a training's best evaluation.
+        metric_names: the names of the metrics that `metrics` returns, including `loss`. If the study's metric is a
+            cost, such as the number of parameters, the evaluations of a training are compared by the first of
+            `metric_names` instead.
         encoded_type: the type that `encode` returns: a dataclass of tensors and JSON-able values.
     """
 
@@ -68,9 +69,9 @@ class Task(Protocol):
         """Return the summed loss of all predictions of a batch."""
 
     def measure(self, network: nn.Module, encoded: Any, indices: Tensor, device: torch.device) -> Any:
-        """Return measurements of the examples at `indices` (batch,) for `metrics`, as an object that can be pickled.
+        """Return the measurements of the examples at `indices` (batch,), from which `metrics` computes the metrics.
 
-        The network must be in evaluation mode, and gradients must be off.
+        The result can be pickled. The network must be in evaluation mode, and gradients must be off.
         """
 
     def metrics(self, encoded: Any, measured: Sequence[Any]) -> dict[str, float]:
@@ -83,9 +84,10 @@ class Task(Protocol):
     def by_example(
         self, items: Sequence[Item], encoded: Any, measured: Sequence[Any], order: Tensor
     ) -> Mapping[str, ByExample | str]:
-        """Return metrics by example, computed from the measurements of each batch.
+        """Return the contribution of each example to each metric, computed from the measurements of each batch.
 
-        If a metric cannot be computed by example, the metric's value in the result is a text with the reason.
+        The result maps the name of a metric to the contributions, or to a text with the reason why there are none.
+        A metric without contributions may also be left out.
 
         `encoded` is the result of `encode(items)`. `order` (len(encoded),) has the indices into `encoded` in the order
         of the batches.

@@ -17,8 +17,8 @@ _LOSSLESS = {"data.tokens": ["characters", "subwords"]}
 _LANGUAGE_MODELLING = {
     "loss": ("tokens", _TOKENS, {}),
     "perplexity": ("tokens", _TOKENS, {}),
-    "bits_per_character": ("characters of the text that the tokens represent", _TEXT, _LOSSLESS),
-    "bits_per_byte": ("bytes of the text that the tokens represent", _TEXT, _LOSSLESS),
+    "bits_per_character": ("characters of the text", _TEXT, _LOSSLESS),
+    "bits_per_byte": ("UTF-8 bytes of the text", _TEXT, _LOSSLESS),
 }
 
 
@@ -43,7 +43,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, _Unit]:
-    """Return, for each metric, the name of its unit, the settings that change the unit, and `alike` of `counted_in`.
+    """Return, for each metric, its unit, the settings that change the unit, and the values that give the same unit.
 
     `data.max_length` changes only the unit of the loss, because only the loss uses targets that are cut. For
     `metrics.bleu_tokenize=auto` and `metrics.lowercase=null`, see `TextMetrics.of`.

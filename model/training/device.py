@@ -22,9 +22,10 @@ def choose_device(name: str, processes: int = 1) -> torch.device:
 
 
 def _own_gpu(size: int) -> torch.device:
-    """Return the GPU of this process; LOCAL_RANK is its index if several processes on this machine train together.
+    """Return the GPU of this process; `size` is the number of processes that train together.
 
-    If CUDA_VISIBLE_DEVICES hides the GPUs of the other processes, this process takes the first visible GPU.
+    If several processes train together, the environment variable LOCAL_RANK has the index of this process's GPU. If
+    CUDA_VISIBLE_DEVICES hides the GPUs of the other processes, this process takes the first visible GPU.
     """
     local = int(os.environ.get("LOCAL_RANK", "0")) if size > 1 else 0
     return torch.device("cuda", local if local < torch.cuda.device_count() else 0)

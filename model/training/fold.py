@@ -71,7 +71,7 @@ def train_fold(task: dict[str, Any]) -> Generator[Point, None, dict[str, float]]
     counted = count_resources(config, network)
     if best is None:
         return {"train_loss": progress.train_loss, **counted}
-    # Of measured values return the medians, because a single measurement depends on the load of the machine.
+    # Return the medians of measured values, because a single measurement depends on the load of the machine.
     evaluations = progress.curve or [best.metrics]
     measured = {name: statistics.median(each[name] for each in evaluations) for name in MEASURED}
     return {**best.metrics, **measured, **counted, "best_epoch": best.epoch}
@@ -98,7 +98,10 @@ def score_test(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _goal(task_type: type[Task], config: Config[Any, Any], metric: str, direction: str) -> Goal:
-    """Return the goal that chooses the best evaluation: `metric`, or the task's first metric if `metric` is a cost."""
+    """Return the metric and the direction by which the evaluations of a training are compared.
+
+    If `metric` is a cost of RESOURCES, such as `model_bytes`, the task's first metric and its direction are returned.
+    """
     first, *_ = names = task_type.metric_names
     if metric in names:
         return Goal(metric, direction)

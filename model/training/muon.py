@@ -24,7 +24,7 @@ class Muon(torch.optim.Muon):
     def __init__(
         self, matrices: Sequence[Matrix], lr: float, weight_decay: float, momentum: float, rates: Sequence[float]
     ) -> None:
-        """Build the optimizer; `rates` holds the factor of the learning rate for each matrix."""
+        """Build the optimizer; the learning rate of matrix i is `lr` times the factor `rates[i]`."""
         # Each stacked matrix becomes a part: an nn.Parameter that shares memory with the rows of the original
         # parameter, so that a step on the part changes the original, too.
         self._stacks = [
@@ -50,7 +50,7 @@ class Muon(torch.optim.Muon):
                 part.grad = share
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Split each parameter's gradient among its matrices, then update the matrices."""
+        """Update every stacked matrix with its own part of the parameter's gradient; see `share_gradients`."""
         self.share_gradients()
         return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
 
@@ -62,5 +62,5 @@ class Muon(torch.optim.Muon):
 
 
 def _shares(matrix: Matrix, rows: Tensor) -> list[Tensor]:
-    """Split `rows` into one view for each map that the parameter `matrix` stacks, such as the map to queries."""
+    """Split the rows of a parameter or its gradient into one view for each matrix that is stacked in the parameter."""
     return list(torch.split(rows, list(matrix.sizes)))

@@ -43,10 +43,11 @@ def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
 
 
 def prepare_device(config: TrainingConfig) -> None:
-    """Configure the workspace of cuBLAS if `config.deterministic`; call this before the first matrix product on a GPU.
+    """If `config.deterministic`, set the environment variable CUBLAS_WORKSPACE_CONFIG, unless it is already set.
 
-    torch reads the setting at the first matrix product of a process. Without the setting, torch raises an error for
-    deterministic products in the rest of the process (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
+    Call this function before the first matrix product on a GPU, because torch reads the variable at this product.
+    If the variable was not set then, torch raises an error for every deterministic matrix product in the rest of the
+    process (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
     """
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -19,14 +19,14 @@ def build_optimizers(
     """Return the configured optimizer for all parameters of `network`; `muon` is a pair of optimizers.
 
     `weight_decay` is coupled (added to the gradient) in sgd, adam, adagrad and rmsprop, and decoupled in adamw and
-    muon. By default, weight decay does not apply to parameters with one number per row: biases, norms, and the lengths
-    of normalised weights.
+    muon. Without `decay_biases_and_norms`, weight decay does not apply to vectors (see `is_vector`). Vectors are
+    biases, the gains of norms, and the lengths of normalised weights.
 
     With muon, Muon updates the matrices inside the layers, and adamw updates the embeddings, the head and all vectors.
     Muon's steps are scaled to the size of adamw's steps, so that both can use the same `lr`.
 
     `factors` holds, for each parameter, the factors of adamw's and muon's settings (None = all are 1); see
-    `parametrize`. The key `rate` of a parameter group is the factor of its learning rate.
+    `parametrize`. The key `rate` in a parameter group of adamw or muon is the factor of the group's learning rate.
 
     Source: adam: Kingma, Ba 2015; adamw: Loshchilov, Hutter 2019; adagrad: Duchi, Hazan, Singer 2011; rmsprop: Hinton,
     Coursera lecture 6e, 2012; Nesterov: Sutskever et al. 2013; muon: see `Muon`. The implementations are those of
@@ -72,10 +72,10 @@ def _groups(network: nn.Module, config: TrainingConfig, taken: Collection[int] =
 def _scaled_groups(
     network: nn.Module, config: TrainingConfig, scales: Mapping[int, Factors], taken: Collection[int] = ()
 ) -> list[dict[str, Any]]:
-    """Return groups of parameters with equal weight decay and equal `Factors`, the factors of optimizer settings.
+    """Return parameter groups; all parameters of a group have equal weight decay and equal `Factors`.
 
-    In each group, weight decay and epsilon are already multiplied by their factors; `rate` is the factor of the
-    learning rate.
+    The keys `weight_decay` and `eps` of a group are already multiplied by their factors. The key `rate` is the factor
+    by which `Update` multiplies the group's learning rate in each step.
     """
     return [
         {

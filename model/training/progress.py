@@ -145,7 +145,7 @@ class Resumable:
             The progress of this state, or a new progress if there is no state; and one line per damaged state.
 
         Raises:
-            CheckpointError: the state has other settings or another format.
+            CheckpointError: the state belongs to other settings than `settings`, or has a format that cannot be read.
         """
         damages = []
         for folder in (self.folder / LAST, self.folder / BEFORE):
@@ -185,9 +185,9 @@ class Resumable:
 
 
 def _on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors on the CPU, without shared memory.
+    """Return the tensors on the CPU, each with its own storage.
 
-    Copy only tensors that are on a GPU, are not contiguous, or share memory with another tensor.
+    Copy only tensors that are on a GPU, are not contiguous, or have the same storage as an earlier tensor.
     """
     addresses: set[int] = set()
     separate = {}

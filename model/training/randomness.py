@@ -30,7 +30,7 @@ class Randomness:
         return torch.Generator().manual_seed(int(mixed[0]))
 
     def begin_step(self, step: int) -> None:
-        """Seed the generators for a step, unless this is the first process; call this inside `use`."""
+        """In every process except the first, seed the generators for a step. Call `begin_step` inside `use`."""
         if self._rank:
             mixed = np.random.SeedSequence([self._seed, self._rank, step]).generate_state(1, np.uint64)
             self._begin(int(mixed[0]))
@@ -54,8 +54,8 @@ class Randomness:
     def restore(self, state: dict[str, Tensor]) -> None:
         """Continue from a state that `state` returned, on the same device or another.
 
-        If the state lacks the generator of a GPU in use, this generator starts from the seed. Generators of other GPUs
-        are ignored.
+        If this training runs on a GPU, but the state comes from a CPU, the GPU's generator starts from the seed of the
+        training. If this training runs on a CPU, the state of a GPU's generator is ignored.
         """
         self._cpu = state["cpu"]
         for place in range(len(self._gpus)):

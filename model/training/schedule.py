@@ -12,9 +12,9 @@ Gain = Callable[[Mapping[str, float], Mapping[str, float]], float]
 def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
     """Return the learning rate of a step from 0 to num_steps - 1: a linear warm-up to `lr`, then the given schedule.
 
-    The last step is num_steps - 1. At num_steps, the schedules linear, cosine and wsd are `final_lr_fraction` times
-    `lr`. The schedule plateau is constant after the warm-up. The caller multiplies the learning rate by
-    `Plateau.scale` or by the factor from `replayed_scale`.
+    The schedules linear, cosine and wsd fall towards `final_lr_fraction` * `lr`. They would reach this value one step
+    after the last step. The schedule plateau is constant here after the warm-up; for its reductions, the caller
+    multiplies the learning rate by `Plateau.scale`, or by `replayed_scale` in a training without validation.
 
     Source: linear warm-up and inverse square root: Vaswani et al. 2017, section 5.3, equation 3, with `lr` as the
     highest value in place of d_model^-0.5 * warmup_steps^-0.5; cosine: Loshchilov, Hutter 2017 (SGDR), equation 5,
@@ -43,11 +43,13 @@ def learning_rate(step: int, num_steps: int, config: TrainingConfig) -> float:
 def reductions_of(
     curve: Sequence[Mapping[str, float]], gain: Gain, config: TrainingConfig
 ) -> Sequence[tuple[float, float]]:
-    """Return the learning-rate reductions of a training, as pairs (epochs, factor), one pair per regular evaluation.
+    """Return a pair (epochs, factor) for each regular evaluation in the learning curve of a training.
 
-    After `epochs` epochs, until the next pair, `factor` multiplies the value of `learning_rate`. Each report of
-    `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better `new` is than `old`.
-    The extra evaluations of `stop_after` (see `train`) have no effect on the learning rate, so they are left out.
+    After `epochs` epochs, until the next pair, the value of `learning_rate` is multiplied by `factor`. `factor` is the
+    product of all reductions by schedule=plateau so far, and 1 before the first reduction. The extra evaluations of
+    `stop_after` (see `train`) have no effect on the learning rate, so they are left out.
+
+    Each point of `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better `new` is than `old`.
     """
     per_epoch = round(curve[-1]["step"] / curve[-1]["epoch"]) if curve else 1
     every, num_steps = config.evaluate_every_steps or 1, min(per_epoch * config.epochs, config.max_steps or math.inf)
@@ -65,8 +67,9 @@ def reductions_of(
 def replayed_scale(reductions: Sequence[Sequence[tuple[float, float]]], epochs: float) -> float:
     """Return the factor of the learning rate after `epochs` epochs, for a training without evaluations.
 
-    `reductions` holds the result of `reductions_of` for each of several other trainings. The result is the geometric
-    mean of their factors after `epochs` epochs. Before its first evaluation, a training has the factor 1.
+    `reductions` holds the result of `reductions_of` for each of several other trainings, which have evaluations. The
+    result is the geometric mean of the factors of these trainings after `epochs` epochs. The factor of each of these
+    trainings is 1 before its first evaluation.
     """
     last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in reductions]
     return math.exp(sum(math.log(factor) for [factor] in last) / len(last))

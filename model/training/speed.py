@@ -27,9 +27,10 @@ PEAKS = {
 def operations_per_token(network: nn.Module, length: float) -> float:
     """Return the number of additions and multiplications that a training step takes per token of a sequence.
 
-    The number is 6 N + 12 L H Q T. Each of the N parameters takes 6 operations (2 forward, 4 backward); the parameters
-    of an embedding count only if it is also the head. The second term is the attention of a Transformer over T tokens
-    in L layers with H heads of width Q. Nonlinearities and recomputed activations do not count.
+    The number is 6 N + 6 A T, because each product takes 2 operations (multiply, add) in the forward pass and 4 in the
+    backward pass. N is the number of parameters. The parameters of an embedding count only if the output layer shares
+    them. A is the sum of num_heads * (key_width + value_width) over the attention modules of a Transformer. T is
+    `length`, the number of tokens in the sequence. Nonlinearities and recomputed activations do not count.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B.
     """
@@ -58,9 +59,9 @@ class Speed:
     """The speed of the updates since the last evaluation, without the time for evaluations and for saving states."""
 
     def __init__(self, network: nn.Module, lengths: Tensor, device: torch.device, processes: int) -> None:
-        """Prepare to measure.
+        """Begin without measured updates; `processes` is the number of processes that train together.
 
-        `lengths` (examples,) is the number of tokens of each example, or of the longer side of a pair.
+        `lengths` (examples,) has the number of tokens of each example; if examples are pairs, of the longer side.
         """
         self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
         self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
@@ -68,7 +69,7 @@ class Speed:
         self.seconds, self.began = 0.0, 0.0
 
     def begin(self) -> None:
-        """Start the clock before a run of updates."""
+        """Record the time at the start of a series of updates."""
         self.began = time.perf_counter()
 
     def add(self, batches: list[Tensor]) -> None:
@@ -76,7 +77,7 @@ class Speed:
         self.batches += batches
 
     def end(self) -> None:
-        """Stop the clock; call this after the device has finished the updates."""
+        """Count the time since `begin`; call this method after the device has finished the updates."""
         self.seconds += time.perf_counter() - self.began
 
     def measured(self) -> dict[str, float]:
@@ -86,7 +87,7 @@ class Speed:
 
         `tokens_per_second` does not count padding. `memory_peak` is in GiB, includes the evaluation, and exists only on
         a GPU. If the peak speed of the GPU is known, `share_of_peak` is the speed of all processes divided by the peak
-        speed of all their GPUs. This share is from 0 to 1 (see `operations_per_token`).
+        speed of all their GPUs. This share is from 0 to 1. For the operations that count, see `operations_per_token`.
         """
         if not self.batches:
             return {}

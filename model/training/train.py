@@ -82,10 +82,10 @@ def train(
         stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
-        reported_epochs: an earlier training yielded the points up to this epoch. Of these points, only the points
-            after the saved state are computed and yielded again.
-        curves: the learning curves of other trainings. Without validation, schedule=plateau repeats the mean of their
-            reductions of the learning rate (see `replayed_scale`).
+        reported_epochs: the number of epochs whose points an earlier training yielded. If the last state contains these
+            points, they are not yielded again; points after the last state are computed and yielded again.
+        curves: the learning curves of other trainings. If a training with schedule=plateau has no validation split, it
+            uses the mean of the learning-rate reductions in these curves (see `replayed_scale`).
 
     Yields:
         One point per evaluation: `epoch` (the number of epochs so far, such as 1.5), `step`, `train_loss` (the mean
@@ -97,7 +97,7 @@ def train(
     Raises:
         Diverged: the loss is NaN or infinite.
         OutOfMemoryError: a batch of an evaluation did not fit.
-        CheckpointError: the saved state has other settings or another format.
+        CheckpointError: the saved state belongs to other settings, or has a format that cannot be read.
         ValueError: schedule=plateau has neither evaluations nor curves; or the processes loaded different states.
     """
     if config.schedule == "plateau" and validation is None and not curves:
@@ -146,7 +146,7 @@ def train(
             "epochs": config.epochs, **speed.measured(),
         }  # fmt: skip
 
-    # Continue from the last state. Yield its points again, because their first receiver may have ended since.
+    # Continue from the last state. Yield its later points again, because their first receiver may have ended since.
     if resumable is not None:
         progress, damages = resumable.load(network, optimizers, scaler, randomness, average)
         yield from ({"warning": damage} for damage in damages)
@@ -271,7 +271,7 @@ def _all_updates(
 def _note(
     progress: Progress, metrics: dict[str, float], epoch: int, network: nn.Module, goal: Goal, config: TrainingConfig
 ) -> None:
-    """Record an evaluation: whether it is the best, and the counts for early stopping and schedule=plateau."""
+    """Update the best evaluation, and the numbers of evaluations without gain (early stopping, schedule=plateau)."""
     gain = math.inf if progress.best is None else goal.gain(metrics, progress.best.metrics)
     progress.without_gain = 0 if gain > config.min_gain else progress.without_gain + 1
     progress.plateau.note(gain > config.min_gain, config)

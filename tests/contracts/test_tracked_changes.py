@@ -1,7 +1,9 @@
 """What MLflow shows of a study that goes on, ends otherwise or is deleted, and the names and views that are sent."""
 
 from dataclasses import replace
+from functools import partialmethod
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -12,18 +14,19 @@ from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.track.names import mlflow_name
-from hpo.track.projection import open_in_tracker
+from hpo.track.projection import _params, open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
 from hpo.track.tracker import Curve, MlflowTracker
 from hpo.track.views import opened, study_views
 from hpo.trials.goal import Goal, finished
+from hpo.trials.record.user_actions import Raise, UserAction
 from hpo.trials.trial import Outcome, Trial
 from hpo.workers.training.own_lines import run_name
 from tests.faults.test_mlflow import Eventful
 from tests.hpo.engine.made import ended
 from tests.hpo.report.made_up import trial as made_up_trial
-from tests.studies import prepared, refuses, shipped, toy_config
+from tests.studies import composed, prepared, refuses, shipped, toy_config
 from tests.tracked import assert_shows_the_record, front_study, new_store, run, runs_of, tracked_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -48,10 +51,6 @@ def tracker_of(study, folder):
     return tracker, study_id
 
 
-def raising(error):
-    raise error
-
-
 def run_ids(children):
     return {number: child.info.run_id for number, child in children.items()}
 
@@ -60,20 +59,18 @@ def run_ids(children):
 def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_the_same_runs(folder):
     study = tracked_study(folder)
     with pytest.raises(KeyboardInterrupt):
-        run(study, Eventful({4: lambda: raising(KeyboardInterrupt())}))
+        run(study, Eventful({4: Mock(side_effect=KeyboardInterrupt)}))
     first, before = runs_of(study)
     assert (first.info.status, first.data.tags["hpo.state"]) == ("KILLED", "interrupted")
     assert "RUNNING" not in {child.info.status for child in before.values()}
-    refuses(OSError, "no space", run, study, Eventful({5: lambda: raising(OSError("no space left"))}))
-    parent, _ = runs_of(study)
+    refuses(OSError, "no space", run, study, Eventful({5: Mock(side_effect=OSError("no space left"))}))
+    parent = runs_of(study)[0]
     assert (parent.info.status, parent.data.tags["hpo.state"]) == ("FAILED", "failed")
-    assert "toy.lr" not in parent.data.params
-    assert parent.data.tags["hpo.error"] == "OSError: no space left"
+    assert ("toy.lr" in parent.data.params, parent.data.tags["hpo.error"]) == (False, "OSError: no space left")
     run(tracked_study(folder, trials=8))
     parent, children = runs_of(study)
     assert (parent.info.run_id, parent.info.status) == (first.info.run_id, "FINISHED")
-    assert (parent.data.tags["hpo.state"], parent.data.tags["hpo.trials"]) == ("ended", "8 of 8")
-    assert "hpo.error" not in parent.data.tags
+    assert [parent.data.tags.get(f"hpo.{name}") for name in ("state", "trials", "error")] == ["ended", "8 of 8", None]
     assert_shows_the_record(study)
     assert run_ids(before).items() <= run_ids(children).items()
 
@@ -126,34 +123,29 @@ def test_where_a_trial_changes_the_front_only_runs_that_changed_are_written(fold
     assert (shown[:3], sorted(shown[3:])) == (["true", "true", "false"], ["false", "false", "true"])
 
 
-def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder):
+def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder, monkeypatch):
     ids = {}
     for name in "ab":
         study = tracked_study(folder, study={**toy_config()["study"], "name": name})
         tracker, ids[name] = tracker_of(replace(study, folder=StudyFolder(folder / name)), folder)
         for number in range(3):
             tracker.trial_opened(made_up_trial(number, [0.5]))
-    uri = study.config.track.uri
-    client = MlflowClient(uri)
-    assert may_have_study(uri, ids["a"])
-    assert (delete_study(uri, ids["a"]), [may_have_study(uri, ids[name]) for name in "ab"]) == (4, [False, True])
-    assert delete_study(uri, ids["a"]) == 0
+    uri, missing = f"{study.config.track.uri}?timeout=30", f"sqlite:///{folder}/no.db"
+    client, search, is_there = MlflowClient(uri), MlflowClient.search_experiments, may_have_study(uri, ids["a"])
+    client.create_experiment("later")
+    monkeypatch.setattr(MlflowClient, "search_experiments", partialmethod(search, max_results=1))
+    assert (is_there, [delete_study(each, ids["a"]) for each in (uri, uri, missing)]) == (True, [4, 0, 0])
+    assert [*(may_have_study(uri, ids[name]) for name in "ab"), (folder / "no.db").exists()] == [False, True, False]
     experiment = client.get_experiment_by_name("tests")
     left = client.search_runs([experiment.experiment_id])
     assert [run.info.run_name for run in left if run.data.tags["hpo.kind"] == "study"] == ["b"]
     assert (len(left), [ids[name] in str(experiment.tags.keys()) for name in "ab"]) == (4, [False, True])
 
 
-def test_nothing_is_deleted_of_a_store_that_does_not_exist(tmp_path):
-    assert delete_study(f"sqlite:///{tmp_path}/mlflow.db", "1") == 0
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(("point", "name"), [
     ({"training.lr": 3e-4, "model.layers": 2}, "0007 lr=3e-4 layers=2"),
-    ({"a.lr": 0.01, "b.lr": 1e-5}, "0007 a.lr=0.01 b.lr=1e-5"),
+    ({"a.lr": 0.01, "b.lr": 1e-5}, "0007 a.lr=0.01 b.lr=1e-5"), ({"a." + "k" * 300: 1}, "0007 " + "k" * 245),
     ({"a.dropout": 0.123456, "a.kind": "relu", "a.bias": True}, "0007 dropout=0.123 kind=relu bias=True"),
-    ({"a." + "k" * 300: 1}, "0007 " + "k" * 245),
 ])  # fmt: skip
 def test_names_are_short_and_bounded(point, name):
     assert run_name(Trial(7, 0, point)) == name
@@ -161,24 +153,33 @@ def test_names_are_short_and_bounded(point, name):
 
 @pytest.mark.parametrize(("epochs", "steps", "expected"), [
     ([1, 2, 2.5], [50, 100, 125], [1, 2, 3]), ([0.5, 1, 1.5], [50, 100, 150], [50, 100, 150]),
-    ([0.5, 1, 1.5], [None] * 3, [1, 2, 3]), ([None] * 2, [50, 100], [50, 100])
+    ([0.5, 1, 0.5, 1.5], [None] * 4, [1, 2, 1, 3]), ([None] * 2, [50, 100], [50, 100])
 ])  # fmt: skip
 def test_a_curve_is_at_its_epochs_and_where_these_are_fractions_at_its_steps(epochs, steps, expected):
-    curve = Curve("fold_0")
-    given = [{"epoch": epoch, "step": step} for epoch, step in zip(epochs, steps, strict=True)]
+    curve, given = Curve("fold_0"), [{"epoch": at, "step": step} for at, step in zip(epochs, steps, strict=True)]
     found = [curve.point({key: place for key, place in point.items() if place is not None}) for point in given]
     assert [point["step"] for point in found] == expected
 
 
 def test_a_trial_has_the_spread_over_folds_and_the_parameters_of_the_largest_fold(tmp_path):
     config, sent = toy_config(objective="toy_data:noisy", split=shipped("default", "split") | {"folds": 2}), []
-    outcomes = {fold: Outcome({"score": 0.5 + 0.2 * fold, "parameters": 700 + 200 * fold}) for fold in (0, 1)}
+    metrics = ({"score": 0.5 + 0.2 * fold, "parameters": 700 + 200 * fold, "f1(a)": 1, "f1[a]": 2} for fold in (0, 1))
+    outcomes = dict(enumerate(map(Outcome, metrics)))
     trial = finished(Trial(0, 0, {"toy.lr": 0.1}), outcomes, Goal({"score": "maximize"}))
-    MlflowTracker(prepared(tmp_path, config), SimpleNamespace(send=sent.append)).trial_finished(trial)
+    tracker = MlflowTracker(prepared(tmp_path, config), SimpleNamespace(send=sent.append))
+    tracker.user_acted(UserAction(Raise(trials=9)))
+    tracker.trial_finished(trial)
     ((_, closed),) = sent
-    expected = {"score": 0.6, "score_standard_deviation": 0.2 / 2**0.5, "num_parameters": 900}
+    expected = {"score_standard_deviation": 0.2 / 2**0.5, "fold_0/final_f1_a_": 1, "fold_0/final_f1_a__": 2}
+    expected |= {"score": 0.6, "num_parameters": 900}
     assert {name: closed["metrics"][name] for name in expected} == pytest.approx(expected)
-    assert (trial.num_parameters, Trial(0, 0, {}).num_parameters) == (900, None)
+    assert (closed["done"], trial.num_parameters, Trial(0, 0, {}).num_parameters) == ("1 of 9", 900, None)
+
+
+def test_settings_of_a_study_have_no_value_of_a_searched_mapping_and_of_references_the_text():
+    space = "space={m: {choices: [{w: 1, d: 2}, {w: 3, d: 4}]}}"
+    params = _params(composed("objective=toys:score", "study.metric=score", "+m={w: 1, d: 2}", "+k=${m.w}", space))
+    assert {key: value for key, value in params.items() if key[:2] in ("k", "m.")} == {"k": "${m.w}"}
 
 
 @pytest.mark.parametrize("count", [1, 2, 30])
@@ -187,8 +188,7 @@ def test_a_view_fits_into_a_tag_whatever_the_names(count):
     table = {"direction": "minimize", "curves": [f"fold_0/{columns[0]}"], "others": ["amount"]}
     table |= {"metrics": columns, "flags": ["hpo.is_on_front"], "keys": columns}
     for view in study_views("1", "s", 0.0, table, "r" * 32).values():
-        assert len(view) <= 5000
-        assert f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]
+        assert (len(view) <= 5000, f"metrics.`{columns[0]}`" in opened(view)["selectedColumns"]) == (True, True)
 
 
 @pytest.mark.parametrize("name", ["a//b", "../a", "a/", "/a", ".", "a/./b", "x" * 400, "é@%", "a/b", "loss"])

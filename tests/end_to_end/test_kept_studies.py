@@ -50,7 +50,7 @@ COMMANDS += [("note", "hello"), ("extend", "training.epochs=3"), ("compare", "0.
 
 
 @pytest.mark.parametrize(
-    ("number", "why"), [(None, "before the first release"), (FORMAT + 1, "a later version wrote it")]
+    ("number", "why"), [(None, "before the first release"), (FORMAT + 1, "a later version of hpo wrote")]
 )
 def test_another_format_is_named_by_every_command_and_the_study_stays_as_it_is(capsys, number, why):
     folder = Path(shutil.copytree(KEPT / "0.1.0", "runs/0.1.0"))
@@ -80,7 +80,7 @@ def test_an_older_document_is_upgraded_step_by_step_and_another_refused():
     assert document == {"format": 1, "best": 7}
     assert upgraded("report", {"format": FORMAT, "a": [1]}, "runs/x") == {"format": FORMAT, "a": [1]}
     for number in (None, "1", True, 0, FORMAT + 1):
-        with pytest.raises(StudyError, match=f"^runs/x: its format is .*, not {FORMAT}: a (later )?version "):
+        with pytest.raises(StudyError, match=f"^runs/x: .* must be {FORMAT}, given .*; a (later )?version "):
             upgraded("study", {"format": number}, "runs/x")
 
 

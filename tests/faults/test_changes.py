@@ -273,7 +273,7 @@ def test_a_function_that_was_not_pickled_here_is_not_read():
     path = study.folder / "objective.pkl"
     path.write_bytes(path.read_bytes().replace(b"lr", b"lx"))
     for use in (lambda: hpo.load(study.name).best, lambda: hpo.load(study.name).reproduce()):
-        refuses(r"have not run or trusted here|was not made on this machine", use)
+        refuses(r"have not run or trusted this study|was not made on this machine", use)
 
 
 def test_once_the_code_of_failed_trials_has_changed_it_says_how_to_train_them_again(modules, capsys):
@@ -282,4 +282,4 @@ def test_once_the_code_of_failed_trials_has_changed_it_says_how_to_train_them_ag
     hpo.search("mine:train", space, strategy="grid", direction="maximize", name="m", settings=HERE, progress=False)
     edit("mine.py", "    assert config['lr'] < 0.5\n", "")
     printed = "".join(command(capsys, "resume", "m", "--allow-changes")[1:])
-    assert "2 trials failed before this change; to train them again, run `hpo retry m`" in printed
+    assert "2 trials failed before the study changed; to train them again, run `hpo retry m`" in printed

@@ -84,7 +84,7 @@ def test_its_backup_replaces_it_and_readers_or_a_study_without_backup_refuse_it(
 
 def test_readers_notice_that_the_last_trial_is_missing(begun):
     damage(begun, "the last trial deleted")
-    with pytest.raises(DamagedRecordError, match=r"is an older copy, or has lost rows: it holds \d+ of \d+"):
+    with pytest.raises(DamagedRecordError, match=r"has only \d+ of \d+ rows: it is an older copy of the record"):
         read_study(prepared(begun.parent, config(FEW)))
 
 
@@ -157,7 +157,7 @@ def test_nothing_is_evaluated_or_trained_for_a_report_that_could_not_be_written(
 def test_an_evaluation_that_the_test_log_has_lost_is_remembered(capsys, study):
     assert hpo(capsys, "test", "made", "--no-default")[0] == 0
     Path("runs/test_evaluations.jsonl").unlink()
-    assert "was scored before" in refused(capsys, "test", "made")
+    assert "was used before" in refused(capsys, "test", "made")
     assert hpo(capsys, "test", "made", "--no-default", "--again")[0] == 0
     assert json.loads((study / "test.json").read_text())["evaluations_of_these_data"] == 2
 

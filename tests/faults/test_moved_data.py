@@ -119,7 +119,7 @@ def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(move
         Path("config.yaml").write_text(Path("toy/config.yaml").read_text().replace("name: toy", "name: new"))
         code, out, err = hpo(capsys, *MADE["replay" if is_published else made])
         assert code == 0, out + err
-        assert "scored before (1 time, last by study 'toy'" in refused(capsys, "test", "new")
+        assert "used before (1 time, last by study 'toy'" in refused(capsys, "test", "new")
 
 
 def test_a_test_log_that_cannot_be_read_makes_no_study(moved, capsys):

@@ -44,7 +44,7 @@ def test_the_toolkits_own_objective_is_trained_on_ray_whatever_the_working_direc
     for name in NAMES:
         occupied(name)
     out = searched(*OURS)
-    assert ("0 failed" in out, "MLflow is incomplete" in out) == (True, False)
+    assert ("0 failed" in out, "MLflow lacks data" in out) == (True, False)
 
 
 @pytest.mark.nightly

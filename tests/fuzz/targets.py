@@ -90,7 +90,7 @@ def read_trials(content: bytes) -> None:
     Path("trials.csv").write_bytes(content)
     for read in (
         lambda: read_rows(Path("trials.csv"), ["state"]),
-        lambda: read_csv(Path("trials.csv"), "score", None, None),
+        lambda: read_csv(Path("trials.csv"), {"score": None}, None),
         lambda: read_imports(["trials.csv"], space_from_dict({"lr": [1, 2, 3]}), Goal({"score": "maximize"})),
     ):
         _refused_or_not(read)

@@ -33,8 +33,8 @@ def test_rows_of_one_point_are_its_repeats_and_what_is_used_is_said(capsys):
     trials = read_imports(["old"], space_from_dict({"lr": LR}), Goal({"score": "maximize"})).trials
     assert [(dict(t.point), t.score) for t in trials] == [({"lr": 0.1}, pytest.approx(0.65)), ({"lr": 0.2}, 0.6)]
     study = learning()
-    said = "4 of 5 finished trials of runs/old/trials.csv are used as repeats of 2 points, 1 not in this space"
-    assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
+    said = "4 of 5 finished trials of runs/old/trials.csv are imported as repeats of 2 points, 1 not in this space"
+    assert f"study.imports: {said}; strategy=tpe learns from the imported trials" in capsys.readouterr().out
     report = json.loads((study.folder / "report.json").read_text())
     counts = {"finished": 5, "used": 4, "outside": 1, "shorter": 0, "filled": 0, "ignored": []}
     assert report["imports"] == [{"source": "runs/old/trials.csv", **counts}]
@@ -50,16 +50,16 @@ def two_sweeps():
 def test_hyperparameters_that_vary_but_are_not_searched_are_named(capsys):
     imported("lr,opt,batch,score", "0.1,sgd,8,0.95", "0.2,adam,8,0.5")
     learning()
-    said = "trials.csv are used, ignoring opt, which vary there but are not searched here; strategy=tpe learns"
+    said = "are imported, ignoring opt (varied in these trials, but not searched by this study); strategy=tpe learns"
     assert said in capsys.readouterr().out
 
 
 def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys):
     study = learning(space=two_sweeps(), imports=["sweeps", "old"], fill={"drop": 0.1})
-    said = "2 of 3 finished trials of runs/sweeps/trials.csv are used, 1 not in this space, 2 completed by "
-    said += "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are used, 1 completed by "
-    said += "study.imports_fill; the used trials have 3 different points"
-    assert f"study.imports: {said}; strategy=tpe learns from them" in capsys.readouterr().out
+    said = "2 of 3 finished trials of runs/sweeps/trials.csv are imported, 1 not in this space, 2 completed by "
+    said += "study.imports_fill; 3 of 3 finished trials of runs/old/trials.csv are imported, 1 completed by "
+    said += "study.imports_fill; the imported trials have 3 different points"
+    assert f"study.imports: {said}; strategy=tpe learns from the imported trials" in capsys.readouterr().out
     # The two of one point count with their mean, whichever study they are of.
     names, *rows = [line.split(",") for line in (study.folder / "imports.csv").read_text().splitlines()]
     assert names == ["state", "score", "lr", "drop"]
@@ -75,7 +75,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
     (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a finite number up to 1e\+100, given 'good'"),
-    (["short.csv"], {"drop": 0.1}, r"space and has its table's largest amount of training; import other trials"),
+    (["short.csv"], {"drop": 0.1}, r"space and has the largest amount of training in the trial's table; import"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
     Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")
@@ -88,7 +88,7 @@ def test_a_strategy_that_does_not_learn_from_imports_is_said_not_to_and_an_impor
     imported("lr,score", "0.1,0.95")
     study = learning("random", trials=2, config={"lr": 0.1})
     said = capsys.readouterr().out
-    assert "strategy=random does not learn from them, and proposes none of their points again" in said
+    assert "strategy=random does not learn from the imported trials, and does not propose their" in said
     assert "space.first" not in said
     assert "tried first" not in (study.folder / "report.md").read_text()
 

@@ -150,5 +150,5 @@ def test_a_study_continues_with_the_settings_of_its_start_whatever_the_variables
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "other")
     _, out, err = hpo(capsys, *typed, "study.trials=2")
     begun = "track.uri=sqlite:///theirs.db, track.experiment=hpo"
-    assert f"study 'train' continues with the MLflow settings of its start: {begun}" in out + err
+    assert f"study 'train' continues with its earlier MLflow settings: {begun}" in out + err
     assert not Path("mlflow.db").exists()

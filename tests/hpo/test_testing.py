@@ -52,7 +52,7 @@ BROKEN = {
     "for the same history the strategy proposes .*, but .* after a longer history": ("rng = ", REMEMBERS),
     "the strategy raised ZeroDivisionError: division by zero": ("return draw", "return [1 / 0] or draw"),
     "propose must return a list of points, each a dict, given None": ("return draw", "return None and draw"),
-    "ordered: with [2-6] workers and a crash, the trials are different": ("self.seed", LATE),
+    "ordered: with [2-6] workers and a crash, the trials differ": ("self.seed", LATE),
     "the strategy ends after": ("return draw", "return [] if len(known) > 2 else draw"),
 }
 

@@ -129,7 +129,7 @@ def test_a_first_line_of_column_names_is_no_word(tmp_path, header, name):
     extra = f"a\t{name.split()[-1]}\n"
     texts = (sentences, header + sentences, header + sentences + extra)
     plain, headed, kept = (describe(write(tmp_path / "a.tsv", text), "tagging") for text in texts)
-    tags = "data.tag_column=1: the most common of 2 tags: NOUN 50%, DET 50%"
+    tags = "data.tag_column=1: the words have 2 tags; shares of the most common tags: NOUN 50%, DET 50%"
     assert (headed["digests"], plain["notes"], len(kept["notes"])) == (plain["digests"], (tags,), 1)
     assert headed["notes"] == (f"data.path: the first line ({name!r}) is read as a header", tags)
 

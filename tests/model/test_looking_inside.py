@@ -163,7 +163,7 @@ def test_bad_options_and_inputs_are_refused_in_one_line(poet, sentiment, reverse
         (sentiment, " ", None, "^input: must not be empty; give some text"),
         (sentiment, "a\ud83d", None, r"^input: .*\\ud83d"),
         (sentiment, "good", "1", no_effect),
-        (reverser(), "1 2", " ", "^target: must not be empty; give some text, or leave it out"),
+        (reverser(), "1 2", " ", "^target: must not be empty; give some text, or leave the target out"),
     ):
         refuses(ValueError, message, objective.attention, model, text, target)
     refuses(CheckpointError, "not a usable checkpoint", objective.predict, str(tmp_path), ["good"], {})

@@ -5,7 +5,7 @@ import contextlib
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -141,12 +141,12 @@ def suggested_space(objective: Callable[..., Any]) -> dict[str, Any]:
     num_uses = sum(isinstance(node, ast.Attribute) and _is_trial(node.value) for node in nodes)
     if sum(map(_is_trial, nodes)) > num_uses:
         raise ConfigError(f"{called}: passes 'trial' to other code, so its space cannot be read; {_HINT}")
-    space: dict[str, Any] = {}
+    space, known = dict[str, Any](), _known(function, nodes)
     for call, is_sure in _calls(body, is_sure=True):
         code = ast.unparse(call)[:80]
         if not is_sure:
             raise ConfigError(f"{called}: {code} is inside a condition, loop or function; {_HINT}")
-        name, dimension = _dimension(call, function, f"{called}: {code}")
+        name, dimension = _dimension(call, known, f"{called}: {code}")
         if space.setdefault(name, dimension) != dimension:
             raise ConfigError(
                 f"{called}: suggests '{name}' twice with different ranges; give each hyperparameter its own name"
@@ -220,12 +220,16 @@ def _is_trial(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == "trial"
 
 
-def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str, Any]]:
+def _dimension(call: ast.Call, known: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
     kind = getattr(call.func, "attr", "")
     if kind not in SUGGESTS:
         raise ConfigError(f"{where}: must be one of {', '.join(SUGGESTS)}, given {kind}; {_HINT}")
     places = ("name", "choices") if kind == "suggest_categorical" else ("name", "low", "high")
-    known = _known(function)
+    if len(call.args) > len(places):
+        raise ConfigError(
+            f"{where}: must have at most {len(places)} arguments without a name ({', '.join(places)}), given "
+            f"{len(call.args)}; give the others by name, such as step=..."
+        )
     try:
         given = dict(zip(places, (_value(each, known) for each in call.args), strict=False))
         given |= {str(each.arg): _value(each.value, known) for each in call.keywords}
@@ -242,15 +246,20 @@ def _dimension(call: ast.Call, function: Any, where: str) -> tuple[str, dict[str
         ) from error
 
 
-def _known(function: Any) -> Mapping[str, Any]:
-    """Return the values of a function's variables by name; Ellipsis stands for a local variable's unknown value."""
+def _known(function: Any, nodes: Iterable[ast.AST]) -> Mapping[str, Any]:
+    """Return the values of a function's variables by name; Ellipsis stands for the unknown value of a variable.
+
+    The value of a variable is unknown if the function assigns it. `nodes` are the nodes of the function's code.
+    """
     known = {**function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         # A variable without a value yet has an empty cell, and hides a global variable of its name.
         known.pop(name, None)
         with contextlib.suppress(ValueError):
             known[name] = cell.cell_contents
-    return known | dict.fromkeys(function.__code__.co_varnames, ...)
+    declared = [name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names]
+    # The local variables that an inner function uses are in co_cellvars only.
+    return known | dict.fromkeys((*function.__code__.co_varnames, *function.__code__.co_cellvars, *declared), ...)
 
 
 def _value(node: ast.AST, known: Mapping[str, Any]) -> Any:

@@ -46,7 +46,7 @@ class Objects:
     def space(self, given: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the space with JSON values in place of original values; store the original values in `choices`."""
         with _ending("space"):
-            refuse_whole(_named("space", given))
+            refuse_whole(named("space", given))
             given = without_sweeps(given, config)
             branches, rules = parted(given)
         plain = {}
@@ -61,7 +61,7 @@ class Objects:
     def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the configuration with only JSON values; store the original values in `constants`."""
         plain = {}
-        for name, value in _named("config", given).items():
+        for name, value in named("config", given).items():
             with _ending(f"config.{name}"):
                 plain[name] = self._constant(value, name)
         return plain
@@ -121,7 +121,7 @@ class Objects:
         if not isinstance(branch, Mapping):
             return branch
         if not is_leaf(branch):
-            inners = _named(f"space.{key}", branch).items()
+            inners = named(f"space.{key}", branch).items()
             return {name: self._branch(inner, f"{key}.{name}") for name, inner in inners}
         fields = dict(branch)
         for name in ("values", "choices"):
@@ -146,7 +146,7 @@ class Objects:
         """Convert points, rules or conditions to JSON values."""
         if isinstance(given, Mapping):
             return {name: self._point(value, f"{key}.{name}".removeprefix(".")) for name, value in given.items()}
-        if isinstance(given, list | tuple) and key not in self.choices:
+        if isinstance(given, list | tuple) and all(known is not given for known in self.choices.get(key, {}).values()):
             return [self._point(value, key) for value in given]
         return self._stand_in(given, key, "space")
 
@@ -239,7 +239,7 @@ def _ending(where: str) -> Iterator[None]:
         raise ConfigError(f"{where}: contains itself, and cannot be written as JSON; remove the cycle") from None
 
 
-def _named(where: str, given: Any) -> Mapping[str, Any]:
+def named(where: str, given: Any) -> Mapping[str, Any]:
     """Return `given` if it is a mapping with strings as keys; else raise ConfigError."""
     if not isinstance(given, Mapping):
         hint = "; use vars(...)" if hasattr(given, "__dict__") else ""
@@ -253,13 +253,16 @@ def _named(where: str, given: Any) -> Mapping[str, Any]:
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    `given` is the original value. If it has a plain JSON form, return `now`. If it is a dataclass with unchanged field
-    names, return a copy with the changed values. Otherwise, raise ConfigError.
+    `given` is the original value. If it has a plain JSON form, return `now`. If it is a tuple of such values and `now`
+    is a list, return a tuple. If it is a dataclass with unchanged field names, return a copy with the changed values.
+    Otherwise, raise ConfigError.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:
         if to_json(given, key)[1]:
             return now
+        if type(given) is tuple and isinstance(now, list) and all(to_json(each, key)[1] for each in given):
+            return tuple(now)
         raise ConfigError(
             f"{key}: must be {before!r}, given {now!r}; the original value is a {type(given).__name__}, which JSON "
             f"cannot represent; to change it, start a new search from Python"

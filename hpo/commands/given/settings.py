@@ -7,6 +7,7 @@ from typing import Any
 
 from hpo.commands.given.json_values import to_json
 from hpo.commands.given.objective import given_function, suggested_space
+from hpo.commands.given.objects import named
 from hpo.config.composing.references import with_changes
 from hpo.config.directions import known_direction
 from hpo.config.documents import read_yaml, yaml_text
@@ -106,7 +107,7 @@ def search_tree(
 
 def settings_of(
     settings: Mapping[str, Any] | None,
-    metric: Any,
+    metric: Any = None,
     workers: int | None = None,
     folds: int | None = None,
     **arguments: Any,
@@ -119,11 +120,11 @@ def settings_of(
     values |= {"split.folds": folds}
     values |= {"study.metrics": dict(metric)} if isinstance(metric, Mapping) else {"study.metric": metric}
     given = {key: to_json(value, key)[0] for key, value in values.items() if value is not None}
-    settings = {key: to_json(value, key)[0] for key, value in (settings or {}).items()}
+    settings = {key: to_json(value, key)[0] for key, value in named("settings", settings or {}).items()}
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
             raise ConfigError(
-                f"{key}: must be given once, given {given[key]!r} as argument and {settings[key]!r} in settings"
+                f"{key}: must be given once, given {given[key]!r} as argument and {settings[key]!r} by this key"
             )
     return {**settings, **given}
 
@@ -175,7 +176,7 @@ def overrides_with_form(overrides: Sequence[str]) -> list[str]:
     """
     from hpo.config.composing.overrides import parse_override, plain_value, written_out
 
-    searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.startswith("space.")]
+    searched = [text.partition("=")[0].split(".")[1] for text in overrides if text.lstrip("+").startswith("space.")]
 
     def read(text: str) -> str:
         value = plain_value(parse_override(written_out(text)).value()) if text.startswith("objective=") else None
@@ -207,7 +208,7 @@ def compose_search(
     become the first point; the override `~space.first` prevents this.
     """
     tree = compose_given("search", overrides, config_dir, config_file)
-    if config_file:
+    if config_file or not {"space", "objective"} <= tree.keys():
         return tree
     own = own_part(tree)
     if not tree["space"] and str(tree["objective"]).endswith("(trial)"):

@@ -25,11 +25,12 @@ from hpo.config.composing.overrides import (
     text_of,
     written_out,
 )
-from hpo.config.composing.references import own_references, references_of, with_changes
+from hpo.config.composing.references import own_references, references_of, with_changes, with_point
 from hpo.config.directions import known_direction, refuse_missing_direction
 from hpo.config.documents import read_yaml, refuse_optimized_python
 from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
+from hpo.config.secrets import texts_of
 from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
 
@@ -140,6 +141,13 @@ def compose_config(
         return tree
     refuse_beside_metrics([o.key_or_group for o in parsed])
     return tree | {"study": {**tree["study"], **leading(metrics)}}
+
+
+def compose_strategy(overrides: Sequence[str], config_dir: str | None, tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Compose the section `strategy`; its references refer to keys of `tree`, a complete configuration."""
+    config = _compose("search", [parse_override(text) for text in overrides], config_dir)
+    section = {"strategy": OmegaConf.to_container(config.strategy)}
+    return cast("dict[str, Any]", with_point({**tree, **section}, {}, dict(texts_of(section)))["strategy"])
 
 
 def _is_of_user(override: Override) -> bool:

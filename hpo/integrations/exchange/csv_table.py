@@ -2,20 +2,18 @@
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from hpo.errors import DataError, nearest
 from hpo.integrations.exchange.imported import Imported, attempt, direction_of
-from hpo.trials.table import TIMES, twice
+from hpo.trials.table import FOLD, OWN_COLUMNS, TIMES, twice
 from hpo.trials.trial import Direction, Trial
 
 # Columns that are not hyperparameters, in our own tables and in tables of other libraries.
 _OTHERS = {"number", "round", "score", "num_parameters", *TIMES, "error", "trial_id"}
 # Names of the column with a trial's state, in our own tables and those of Optuna, W&B (`State`) and MLflow (`Status`).
 _STATES = ("state", "status")
-# Further columns that are not hyperparameters in our own tables. In other tables they may be hyperparameters.
-_OF_THE_CLOCK = {"learned", "cost"}
 # Prefixes of hyperparameters in Optuna's `trials_dataframe` and Ray's `get_dataframe`.
 _PREFIXES = ("params_", "config/")
 # For each name of a state, whether it means failure. A trial with any other state, such as pruned, is left out.
@@ -25,33 +23,33 @@ _IS_FAILED = {
 }
 
 
-def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Direction | None) -> Imported:
+def read_csv(path: Path, metrics: Mapping[str, Direction | None], keys: Sequence[str] | None) -> Imported:
     """Return the trials of a table, one per row.
 
     A column `state` or `status` says which trials are complete and which have failed. Trials in other states, such as
-    pruned or running, are left out. A complete trial counts as failed if its score is empty or not finite. The values
+    pruned or running, are left out. A complete trial counts as failed if a metric is empty or not finite. The values
     of hyperparameters stay texts. An empty cell means that the trial does not have the hyperparameter.
 
     Args:
         path: a CSV file with a header.
-        metric: the column of the score.
+        metrics: the columns of the metrics, the leading metric first; for each, whether a higher or a lower value is
+            better. None = as usual for this metric.
         keys: the columns of hyperparameters. None = the columns with a prefix of Optuna (`params_x`) or Ray
             (`config/x`). If no column has such a prefix: all columns without another known meaning.
-        direction: whether a higher or a lower score is better; None = the usual direction of a metric with this name.
 
     Raises:
-        ConfigError: `direction` is None, and `metric` is not a name with a known direction.
+        ConfigError: a direction is None, and the metric is not a name with a known direction.
         DataError: the table cannot be read, lacks a column, has two columns for the same name, has a row with a wrong
-            number of cells, or has a score that is no number.
+            number of cells, or has a metric that is no number.
     """
     rows, columns = _rows(path)
-    for column in (metric, *(keys or ())):
+    for column in (*metrics, *(keys or ())):
         if column not in columns:
             raise DataError(
                 f"csv: {path} has no column '{column}'{nearest(column, columns)}; its columns are {', '.join(columns)}"
             )
-    direction = direction_of(metric, direction)
-    names = _names(columns, metric, keys)
+    directions = {metric: direction_of(metric, direction) for metric, direction in metrics.items()}
+    names = _names(columns, directions, keys)
     if (again := twice(list(names.values()))) is not None:
         both = " and ".join(f"'{column}'" for column, key in names.items() if key == again)
         raise DataError(f"csv: {path}: the columns {both} both mean the hyperparameter '{again}'; rename one of them")
@@ -63,15 +61,20 @@ def read_csv(path: Path, metric: str, keys: Sequence[str] | None, direction: Dir
             pruned += name == "pruned"
             continue
         point = {key: row[column] for column, key in names.items() if row[column]}
-        text, score = row[metric].strip(), None
-        error = (row.get("error") or "failed") if is_failed or not text else None
-        try:
-            score = float(text) if error is None else None
-        except ValueError as fault:
-            raise DataError(f"csv: {path}:{line}: '{metric}' must be a number, given {text!r}") from fault
-        trials.append(attempt(len(trials), point, {metric: direction}, [score], _seconds(row), error))
+        texts = {metric: row[metric].strip() for metric in directions}
+        error = (row.get("error") or "failed") if is_failed or not all(texts.values()) else None
+        scores = [_score(text, f"{path}:{line}: '{metric}'") for metric, text in texts.items() if error is None]
+        trials.append(attempt(len(trials), point, directions, scores, _seconds(row), error))
     unfinished = len(rows) - len(trials) - pruned
-    return Imported(trials, metric, direction, str(path), unfinished, num_pruned=pruned)
+    (metric, direction), *others = directions.items()
+    return Imported(trials, metric, direction, str(path), unfinished, further=dict(others), num_pruned=pruned)
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise DataError(f"csv: {where} must be a number, given {text!r}") from error
 
 
 def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:
@@ -98,7 +101,7 @@ def _rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], Sequence[str]]:
     return rows, columns
 
 
-def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> dict[str, str]:
+def _names(columns: Sequence[str], metrics: Collection[str], keys: Sequence[str] | None) -> dict[str, str]:
     """Return the columns of hyperparameters, each with the dotted key of the hyperparameter."""
     if keys is not None:
         return {key: key for key in keys}
@@ -106,11 +109,12 @@ def _names(columns: Sequence[str], metric: str, keys: Sequence[str] | None) -> d
         marked = {c: c.removeprefix(prefix).replace("/", ".") for c in columns if c.startswith(prefix)}
         if marked:
             return marked
-    others = _OTHERS | (_OF_THE_CLOCK if {"number", "round"} <= set(columns) else set())
+    # In tables of other programs, a column such as `cost` or `amount` may be a hyperparameter.
+    others = _OTHERS | (OWN_COLUMNS if {"number", "round"} <= set(columns) else set())
     return {
         c: c
         for c in columns
-        if c and c not in others and c.lower() not in _STATES and c != metric and not c.startswith("fold_")
+        if c and c not in others and c.lower() not in _STATES and c not in metrics and not FOLD.fullmatch(c)
     }
 
 

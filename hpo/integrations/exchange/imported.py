@@ -1,6 +1,7 @@
 """Trials of other libraries, and the folder that stores them for later studies."""
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -175,6 +176,9 @@ def write_import(path: Path, imported: Imported) -> None:
         "keys_left_out": list(imported.left_out),
         **({"constraints_left_out": list(imported.constraints)} if imported.constraints else {}),
     }
-    path.mkdir(parents=True, mode=0o700)
-    write_atomically(path / IMPORT, json.dumps(about, indent=2) + "\n")
-    write_trials(path / "trials.csv", table)
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    # Write under another name first, so that a killed process leaves no incomplete import.
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as aside:
+        write_atomically(Path(aside, IMPORT), json.dumps(about, indent=2) + "\n")
+        write_trials(Path(aside, "trials.csv"), table)
+        Path(aside).rename(path)

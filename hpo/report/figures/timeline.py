@@ -128,7 +128,8 @@ def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> 
     figure.update_xaxes(title_text=axis, range=[0, 1.01 * end / unit or 1])
     ticks = [f"{row} {place}, idle {share:.0%}" for place, share in enumerate(shares)]
     figure.update_yaxes(tickvals=list(range(len(ticks))), ticktext=ticks, autorange="reversed", automargin=True)
-    return figure, f" Tasks of one kind at most {gap:.2g} apart share a bar." if len(joined) < len(bars) else ""
+    near = f"at most {gap / unit:.2g} apart on the axis"
+    return figure, f" Tasks of one kind {near} share a bar." if len(joined) < len(bars) else ""
 
 
 def _join_bars(bars: Sequence[_Bar], gap: float) -> list[_Bar]:

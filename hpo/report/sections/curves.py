@@ -114,7 +114,7 @@ def describe_expected(
     selected from another study. If the estimates cannot be computed, return the reason.
     """
     if (reason := dependent_text(strategy, is_extension)) is not None:
-        return missing(f"its estimators need {reason}")
+        return missing(reason)
     if len(scores) < 2:
         return missing("fewer than two complete trials")
     return {

@@ -44,29 +44,46 @@ from hpo.trials.space.space import Point as SpacePoint
 class ScalePart(TypedDict):
     """The trials, the cost and the best trial of one scale."""
 
-    number: Annotated[Positive, Field(description="from 1, the smallest; the last is the target")]
-    changes: Annotated[Point, Field(description="changed settings of this scale")]
-    complete: Annotated[Count, Field(description="including imported trials of other studies")]
+    number: Annotated[
+        Positive, Field(description="number of the scale, from 1 for the smallest scale; the last scale is the target")
+    ]
+    changes: Annotated[Point, Field(description="settings that this scale changes in the configuration of the study")]
+    complete: Annotated[
+        Count, Field(description="number of complete trials, including imported trials of other studies")
+    ]
     failed: Count
-    best: Annotated[BestOfScale | None, Field(description="scores of different scales are not comparable")]
-    cost: Annotated[float | None, Field(description="cost of a training relative to the first scale")]
-    share_of_cost: Annotated[Share | None, Field(description="share of the cost of all trainings")]
-    share_of_seconds: Annotated[Share | None, Field(description="share of the seconds of all trainings")]
+    best: Annotated[
+        BestOfScale | None,
+        Field(description="the best trial of the scale; scores of different scales are not comparable"),
+    ]
+    cost: Annotated[float | None, Field(description="mean cost of a training, divided by the cost at the first scale")]
+    share_of_cost: Annotated[Share | None, Field(description="share of this scale in the total cost of the search")]
+    share_of_seconds: Annotated[
+        Share | None, Field(description="share of this scale in the total training time of the search")
+    ]
 
 
 class ShiftPart(TypedDict):
-    """The shift of a hyperparameter's best value with each doubling of a training's cost."""
+    """The shift of a hyperparameter's best value with each doubling of a training's cost.
+
+    `shift_is` in `Transfer` names the unit of `value` and `interval`.
+    """
 
     value: float
     interval: Annotated[
-        list[float], Field(description="95 % interval, from parabolas through the better half of each scale's trials")
+        list[float],
+        Field(description="95 % interval of `value`, estimated by a fit to the better half of each scale's trials"),
     ]
-    moves: Annotated[bool, Field(description="true = the best value moves: 0 (a factor: 1) is outside of the interval")]
+    moves: Annotated[
+        bool,
+        Field(description="whether `interval` excludes the value that means no shift (1 for a factor, otherwise 0)"),
+    ]
     is_known: Annotated[
         bool,
         Field(
-            description="true = all moves in the interval, over all scales, are below a quarter of the dimension "
-            "(if `moves` is true: at most the whole dimension)"
+            description="whether `interval` is narrow enough for a conclusion; from the cheapest to the most expensive "
+            "scale, all shifts in `interval` must be below a quarter of the hyperparameter's range (below the whole "
+            "range if `moves` is true)"
         ),
     ]
 
@@ -77,13 +94,20 @@ class Transfer(TypedDict):
     key: str
     shift_is: Annotated[
         Literal["factor", "difference", "steps"],
-        Field(description="factor = logarithmic range, difference = other range, steps = places in a list of values"),
+        Field(
+            description="unit of `shift`: factor in a logarithmic range, difference in another range, steps in a list"
+        ),
     ]
     best: Annotated[
-        list[Any], Field(description="mean of the best trials of each scale, weighted by rank; null = no trial")
+        list[Any],
+        Field(
+            description="mean value of the hyperparameter in the best trials of each scale, weighted by the trials' "
+            "ranks; null = no best trial has the hyperparameter"
+        ),
     ]
     trials: Annotated[
-        list[Count], Field(description="number of complete points of each scale that have the hyperparameter")
+        list[Count],
+        Field(description="for each scale, number of different points with the hyperparameter and a complete trial"),
     ]
     shift: ShiftPart | Missing
 
@@ -93,7 +117,8 @@ class Chosen(TypedDict):
 
     key: str
     best: Annotated[
-        list[Any], Field(description="null if the scale has no best trial, or that trial lacks the hyperparameter")
+        list[Any],
+        Field(description="value at each scale; null = no trial is complete, or the best one lacks the hyperparameter"),
     ]
 
 
@@ -105,11 +130,14 @@ class ScalesPart(TypedDict):
     choices: list[Chosen]
     law: LawPart | Missing
     table: Annotated[
-        NotRequired[ScaleTable], Field(description="for a grid of one ordered hyperparameter; else absent")
+        NotRequired[ScaleTable],
+        Field(
+            description="score of each value; absent unless the study is a grid search of one ordered hyperparameter"
+        ),
     ]
     expected: Annotated[
         NotRequired[Point],
-        Field(description="a ladder's prediction of the target's best point, from smaller scales; absent if none"),
+        Field(description="best point at the target, which `ladder` predicts from smaller scales; absent if unknown"),
     ]
 
 
@@ -202,7 +230,7 @@ def scales_text(report: ReportJson) -> str:
 
 
 def read_scales(report: ReportJson) -> Iterator[Block]:
-    """Yield the trials at each scale, whether the best values transfer, and the predicted loss at the target.
+    """Yield the table of scales, the shifts of the best hyperparameter values, and the predicted loss at the target.
 
     Yield nothing if the report has no section on scales.
     """
@@ -210,7 +238,7 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
         return
     scales = require(report["scales"])
     if not scales["each"][-1]["complete"]:
-        yield Paragraph("**No trial is complete at the target**: statements about it are predictions.")
+        yield Paragraph("**No trial is complete at the target**: statements about the target are predictions.")
     yield _scales_table(report, scales)
     if "table" in scales:
         changes = [each["changes"] for each in scales["each"]]
@@ -221,8 +249,8 @@ def read_scales(report: ReportJson) -> Iterator[Block]:
     sentences = [*_shift_texts(known), *map(_chosen_text, scales["choices"])]
     if sentences:
         yield Paragraph(
-            "**Do the best values transfer?** The table has the values of each scale's best trials. The shifts below "
-            "it come from a fit to the better half of each scale's trials."
+            "**Do the best values transfer?** The table has the hyperparameter values of each scale's best trials. A "
+            "fit to the better half of each scale's trials estimates how these values shift with cost."
         )
         yield Table(
             ("best of", *(f"scale {each['number']}" for each in scales["each"])),
@@ -272,7 +300,7 @@ def _cell(value: Any) -> str:
 
 
 def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
-    """Yield a sentence for each known shift, then sentences that list the hyperparameters whose shift is unknown."""
+    """Yield how the best value of each hyperparameter shifts; at the end, list those with an unknown shift."""
     unknown: dict[str, list[str]] = {}
     for each in transfer:
         counts = [str(count) for count in each["trials"] if count]
@@ -280,10 +308,10 @@ def _shift_texts(transfer: Sequence[Transfer]) -> Iterator[str]:
         if is_missing(each["shift"]) or not _is_known(each):
             unknown.setdefault(trials, []).append(f"`{each['key']}`")
         else:
-            yield f"`{each['key']}`: its best value {_shift_text(each['shift_is'], each['shift'], trials)}"
+            yield f"`{each['key']}`: the best value {_shift_text(each['shift_is'], each['shift'], trials)}"
     for trials, keys in unknown.items():
-        best = "its best value moves" if len(keys) == 1 else "their best values move"
-        yield f"{join_names(keys)}: it is unknown whether {best}; a fit to {trials} does not show it"
+        best = "the best value shifts" if len(keys) == 1 else "the best values shift"
+        yield f"{join_names(keys)}: a fit to {trials} does not show whether {best}"
 
 
 def _trial_text(number: int) -> str:
@@ -295,16 +323,16 @@ def _is_known(each: Transfer) -> bool:
 
 
 def _shift_text(kind: str, shift: ShiftPart, trials: str) -> str:
-    unit, places = "a factor of " * (kind == "factor"), " places in its list" * (kind == "steps")
+    unit, places = "a factor of " * (kind == "factor"), " places in the list of values" * (kind == "steps")
     low, high = shift["interval"]
     if not shift["moves"]:
         between = f"{unit}{low:.3g} to {high:.3g}{places} per doubling of cost"
-        return f"shows no shift in {trials} ({between}, 95 %)"
+        return f"shows no shift in a fit to {trials} (95 % interval of the shift: {between})"
     verb, ends = "rises", [shift["value"], low, high]
     if high < (1 if kind == "factor" else 0):
         verb, ends = "falls", [1 / end if kind == "factor" else -end for end in (shift["value"], high, low)]
     value, first, last = (f"{end:.3g}" for end in ends)
-    return f"{verb} by {unit}{value}{places} ({first} to {last}) per doubling of cost"
+    return f"{verb} by {unit}{value}{places} (95 % interval: {first} to {last}) per doubling of cost"
 
 
 def _chosen_text(each: Chosen) -> str:

@@ -12,7 +12,7 @@ from hpo.trials.trial import Trial
 
 
 class Spread(TypedDict):
-    """The mean of a number over folds and seeds; `standard_error` and `interval` are null for a single value."""
+    """The mean of a trial's values over folds and seeds; `standard_error` and `interval` are null for one value."""
 
     mean: float
     standard_error: float | None
@@ -20,7 +20,7 @@ class Spread(TypedDict):
 
 
 def spreads(trial: Trial, goal: Goal) -> dict[str, Spread]:
-    """Return a complete trial's spread over folds and seeds for each value in `goal.names`."""
+    """Return, for each name in `goal.names`, the mean of a complete trial's values over folds and seeds."""
     return {
         name: {
             "mean": trial.mean(name),

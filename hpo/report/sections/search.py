@@ -46,33 +46,43 @@ class Counts(TypedDict):
 
     budget: Count
     ended_by: Annotated[
-        NotRequired[EndedBy], Field(description="what ended the search, such as the budget; absent before the end")
+        NotRequired[EndedBy],
+        Field(description="what ended the search, such as the budget; absent before the end of the search"),
     ]
     budget_counts: Annotated[
-        NotRequired[Counted], Field(description="the unit of the budget; absent if all trainings are full")
+        NotRequired[Counted], Field(description="what the budget counts; absent if no trial has an amount of training")
     ]
     configurations: Annotated[
         NotRequired[Count],
-        Field(description="number of different proposed points; absent if all trainings are full"),
+        Field(description="number of different proposed points; absent if no trial has an amount of training"),
     ]
     retries: Annotated[
-        NotRequired[Count], Field(description="retries of failed trials, outside of the budget; absent if none")
+        NotRequired[Count],
+        Field(description="number of retries of failed trials; the budget does not count retries; absent if none"),
     ]
     further_trained: Annotated[
         NotRequired[list[int]],
-        Field(description="trials that were fully trained after the search; absent if all trainings are full"),
+        Field(
+            description="numbers of the trials that were fully trained after the search; absent if no trial "
+            "has an amount of training"
+        ),
     ]
-    tasks_per_trial: Annotated[Positive, Field(description="folds times repeats")]
+    tasks_per_trial: Annotated[
+        Positive, Field(description="number of trainings of a complete trial: folds times repeats")
+    ]
     proposed: Count
     complete: Count
     failed: Count
     stopped: Annotated[
-        Count, Field(description="trials stopped by a race after their first folds, by the stop rule, or by a user")
+        Count,
+        Field(description="number of trials stopped by a race after their first folds, by the stop rule, or by a user"),
     ]
     tasks_saved: Count
-    running: Annotated[Count, Field(description="trials that a process was training when the report was written")]
+    running: Annotated[
+        Count, Field(description="number of unfinished trials; 0 if no process ran the search when the report was made")
+    ]
     interrupted: Annotated[
-        NotRequired[Positive], Field(description="unfinished trials that no process trains; absent if none")
+        NotRequired[Positive], Field(description="number of unfinished trials that no process trains; absent if none")
     ]
     failures: Annotated[dict[str, int], Field(description="number of failed trials by reason")]
 
@@ -80,13 +90,17 @@ class Counts(TypedDict):
 class Imported(TypedDict):
     """How many trials this study imports from the table of another study, and how many it skips."""
 
-    source: Annotated[str, Field(description="the table")]
-    finished: Annotated[Count, Field(description="finished trials in the table")]
-    used: Annotated[Count, Field(description="the imported trials")]
-    outside: Annotated[Count, Field(description="skipped: outside of this space")]
-    shorter: Annotated[Count, Field(description="skipped: less training than others in the table")]
-    filled: Annotated[Count, Field(description="imported trials that got a value from study.imports_fill")]
-    ignored: Annotated[list[str], Field(description="hyperparameters that vary there but are not searched here")]
+    source: Annotated[str, Field(description="path of the table")]
+    finished: Annotated[Count, Field(description="number of finished trials in the table")]
+    used: Annotated[Count, Field(description="number of imported trials")]
+    outside: Annotated[Count, Field(description="number of skipped trials outside of the space of this study")]
+    shorter: Annotated[
+        Count, Field(description="number of skipped trials with less training than the table's largest amount")
+    ]
+    filled: Annotated[Count, Field(description="number of imported trials that got a value from study.imports_fill")]
+    ignored: Annotated[
+        list[str], Field(description="hyperparameters that vary in the table, but that this study does not search")
+    ]
 
 
 class SearchPart(SpacePart, ActionsPart):
@@ -94,16 +108,19 @@ class SearchPart(SpacePart, ActionsPart):
 
     num_parameters: Sizes | Missing
     fixed: dict[str, Any] | Missing
-    strategy: Annotated[dict[str, Any], Field(description="field 10: name, settings, rounds_run")]
+    strategy: Annotated[
+        dict[str, Any],
+        Field(description="field 10: the strategy's name and settings, and the number of rounds (`rounds_run`)"),
+    ]
     counts: Counts | Missing
     imported: Annotated[
-        Count | Missing, Field(description="number of points of other studies that the strategy knew from the start")
+        Count | Missing, Field(description="number of different points in the trials imported from other studies")
     ]
     imports: Annotated[
         NotRequired[list[Imported]],
-        Field(description="how many trials are used and skipped, for each table of study.imports; absent if none"),
+        Field(description="one entry for each table in study.imports; absent if the study imports no table"),
     ]
-    chosen_by: Annotated[str | Missing, Field(description="field 12")]
+    chosen_by: Annotated[str | Missing, Field(description="field 12: the rule that chooses the winner")]
 
 
 _ENDS: dict[EndedBy, str] = {
@@ -122,7 +139,7 @@ def no_search(reason: str) -> SearchPart:
 
 
 def describe_search(study: PreparedStudy, run: StudyRun) -> SearchPart:
-    """Return space, strategy, counts, user actions, the rule that chooses the winner, and the sizes of the models."""
+    """Return the space, the strategy, the numbers of trials, the user actions, and the rule that chooses the winner."""
     config, trials = study.config, run.trials
     known = {trial.key for trial in run.notes.imports}
     searched = study.space.keys
@@ -155,7 +172,9 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
     # After a changed choice, `hpo resume` trains the new finalists.
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # The report's section on the front lists each change.
-    decided = "as changed after the start of" if run.notes.changed_choices else "as decided before"
+    decided = (
+        "a rule that was changed after the start of" if run.notes.changed_choices else "a rule that was set before"
+    )
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
     return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided} the search"
@@ -248,7 +267,7 @@ def read_counts(report: ReportJson) -> Iterator[Block]:
     if further := counts.get("further_trained"):
         notes.append(f"fully trained after the search: trials {', '.join(map(str, further))}")
     if retries := counts.get("retries"):
-        notes.append(f"{format_count(retries, 'trial*')} retried a failed trial, outside of the budget")
+        notes.append(f"retries of failed trials: {retries} (the budget does not count retries)")
     if counts["stopped"]:
         saved = f", which saved {format_count(counts['tasks_saved'], 'training*')}" if counts["tasks_saved"] else ""
         notes.append(f"{format_count(counts['stopped'], 'trial*')} stopped early{saved}")

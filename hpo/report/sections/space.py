@@ -20,7 +20,7 @@ from hpo.trials.space.dimensions import Dimension, describe
 class SpacePart(TypedDict):
     """The search space (field 9 of the report)."""
 
-    space: Annotated[list[dict[str, Any]] | Missing, Field(description="every dimension")]
+    space: Annotated[list[dict[str, Any]] | Missing, Field(description="one entry for each dimension")]
     space_size: Annotated[int | Missing | None, Field(description="number of points; null = infinite")]
     space_rules: list[str] | Missing
     first: list[Point] | Missing
@@ -40,24 +40,30 @@ class Contributed(TypedDict):
 class Importance(TypedDict):
     """Field 20 of the report: the importance of each hyperparameter.
 
-    The shares in `values` sum to 1. The contributions in `shapley` are in the unit of the metric.
+    `values` has each hyperparameter's share in the total importance; the shares sum to 1. `shapley` has each
+    hyperparameter's contribution to the winner's gain over the default configuration, in the unit of the metric.
     """
 
     evaluator: str
     values: dict[str, float]
     significant: Annotated[
         NotRequired[list[str]],
-        Field(description="hyperparameters whose share is significant, by a test with shuffled scores"),
+        Field(description="hyperparameters whose share in `values` is significant in a permutation test"),
     ]
     shapley: Annotated[
-        dict[str, Contributed] | Missing, Field(description="HyperSHAP values, with the middle 95 % of the fits")
+        dict[str, Contributed] | Missing,
+        Field(
+            description="HyperSHAP values: mean over the fits of a surrogate (`gain`), and range of the middle 95 % of "
+            "these fits (`low` to `high`)"
+        ),
     ]
     by_metric: Annotated[
         NotRequired[dict[str, dict[str, float] | Missing]],
-        Field(description="`values` for each of several metrics; absent with one metric"),
+        Field(description="`values` for each metric; absent if the study has one metric"),
     ]
     significant_by_metric: Annotated[
-        NotRequired[dict[str, list[str]]], Field(description="`significant` for each of several metrics")
+        NotRequired[dict[str, list[str]]],
+        Field(description="hyperparameters with a significant share, by metric; absent if the study has one metric"),
     ]
 
 
@@ -76,7 +82,7 @@ def describe_space(study: PreparedStudy) -> SpacePart:
 
 
 def _dimension(dimension: Dimension, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dimension's entry in report.json, with its default."""
+    """Return the entry of a dimension in report.json, including the dimension's default value if there is one."""
     described = describe(dimension)
     if "default" not in described and (default := at(fixed, dimension.key, _MISSING)) is not _MISSING:
         described["default"] = default

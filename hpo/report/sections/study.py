@@ -28,37 +28,47 @@ class Budget(TypedDict):
     """The budget of the search; a user may have raised the budget after the search began."""
 
     trials: Positive
-    repeats: Annotated[Positive, Field(description="seeds per fold")]
+    repeats: Annotated[Positive, Field(description="number of seeds per fold")]
     hours: str
     trial_minutes: Annotated[
         NotRequired[float],
-        Field(description="limit of one training, which fails if it takes longer; absent without a limit"),
+        Field(
+            description="limit on the minutes of one training; a training over this limit fails; absent without a limit"
+        ),
     ]
     stop_without_gain: Annotated[
         NotRequired[Positive],
-        Field(description="number of trials without improvement that ends the search; absent if not set"),
+        Field(
+            description="the search ends after this number of trials in a row without improvement; absent if not set"
+        ),
     ]
     target: Annotated[
-        NotRequired[float | dict[str, float]], Field(description="scores that end the search; absent if not set")
+        NotRequired[float | dict[str, float]],
+        Field(description="the search ends when a trial reaches this score, or these scores; absent if not set"),
     ]
 
 
 class ExtendedPart(TypedDict):
-    """A trial that extends a trial of another study: it continues the other trial's training, or trains anew."""
+    """A trial that `hpo extend` made from a trial of another study, with the scores of both trials."""
 
     number: int
-    before: Annotated[int, Field(description="number of the trial in the other study")]
+    before: Annotated[int, Field(description="number of the other study's trial")]
     score_before: float
     score: float | None
-    gain: Annotated[float | None, Field(description="how much better `score` is than `score_before`; above 0 = better")]
-    continued: Annotated[bool, Field(description="whether it continued from the state of the trial in the other study")]
+    gain: Annotated[float | None, Field(description="how much better `score` is than `score_before`; below 0 = worse")]
+    continued: Annotated[
+        bool,
+        Field(description="true = the training continued from the other trial's state, false = from the beginning"),
+    ]
 
 
 class ExtensionPart(TypedDict):
-    """The extension of another study by `hpo extend`: the other study, the changed settings, and the trials."""
+    """The study that `hpo extend` extended, the changed settings, and the trials with their scores in both studies."""
 
     study: str
-    changes: Annotated[dict[str, list[Any]], Field(description="the old and the new value, by key")]
+    changes: Annotated[
+        dict[str, list[Any]], Field(description="old and new value of each changed setting, by the setting's key")
+    ]
     trials: list[ExtendedPart]
 
 
@@ -80,17 +90,22 @@ class ReproductionPart(TypedDict):
     """The result of the last `hpo reproduce` in the study's original folder."""
 
     time: str
-    trials: Annotated[list[int], Field(min_length=1, description="numbers of the reproduced trials")]
+    trials: Annotated[list[int], Field(min_length=1, description="the reproduced trials, by trial number")]
     folds: Annotated[list[int] | None, Field(description="the reproduced folds; null = all")]
     trainings: Positive
-    differing: Annotated[Count, Field(description="number of trainings that differ")]
+    differing: Annotated[
+        Count, Field(description="number of trainings with results that differ from the recorded results")
+    ]
     differing_numbers: Annotated[
-        Count, Field(description="how many numbers in report.json differ from those of the trainings")
+        Count, Field(description="how many numbers in report.json differ from the numbers computed from the trainings")
     ]
     tolerance: Annotated[
         float, Field(ge=0, lt=1, description="largest relative difference at which two scores count as equal")
     ]
-    changes: Annotated[list[str], Field(description="changes since the study's start")]
+    changes: Annotated[
+        list[str],
+        Field(description="differences from the environment of the search, and changes that the user allowed"),
+    ]
 
 
 class StudyPart(TypedDict):
@@ -99,8 +114,8 @@ class StudyPart(TypedDict):
     name: str
     id: str
     title: Text
-    started: Annotated[Text, Field(description="first training, UTC")]
-    ended: Annotated[Text, Field(description="last training, UTC")]
+    started: Annotated[Text, Field(description="start of the first training, UTC")]
+    ended: Annotated[Text, Field(description="end of the last training, UTC")]
     seed: Count
     objective: str
     budget: Budget
@@ -108,9 +123,10 @@ class StudyPart(TypedDict):
     allowed_changes: Annotated[list[dict[str, Any]], Field(description="changes that the user allowed when resuming")]
     rerun: Annotated[str, Field(description="the command that runs the search again")]
     code: CodePart
-    reproduction: Annotated[NotRequired[ReproductionPart], Field(description="absent if not tried")]
+    reproduction: Annotated[NotRequired[ReproductionPart], Field(description="absent if `hpo reproduce` was not run")]
     extends: Annotated[
-        NotRequired[ExtensionPart], Field(description="the study that `hpo extend` started from; absent without one")
+        NotRequired[ExtensionPart],
+        Field(description="the extended study; absent if `hpo extend` did not make this study"),
     ]
 
 
@@ -122,7 +138,7 @@ def describe_study(study: PreparedStudy, notes: Notes, subject: Subject) -> Stud
     not_trained = missing("there was no training")
     # A simulated cluster has its own clock, which starts at 0.
     has_own_time, name = config.dispatch.type.has_own_time, config.dispatch.name
-    simulated = missing(f"dispatch={name} simulates time, so there is no date") if has_own_time else None
+    simulated = missing(f"dispatch={name} simulates time, so its trainings have no date") if has_own_time else None
     rerun = f"hpo search --config {short_path(study.folder.config_path)} study.name={config.study.name}-again"
     described: StudyPart = {
         "name": config.study.name,
@@ -158,7 +174,7 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the study that this study extends, with the changes and the extended trials; None if it extends none."""
+    """Return the extended study, the changed settings, and the pairs of trials; None if this study extends no study."""
     section = study.config.study
     if section.extends is None:
         return None
@@ -210,12 +226,14 @@ def reproduction_text(summary: ReportJson) -> str:
     trials, trainings = result["trials"], result["trainings"]
     of = f"trial {trials[0]}" if len(trials) == 1 else format_count(len(trials), "trial*")
     folds = result["folds"] or []
-    some = f", on fold{'' if len(folds) == 1 else 's'} {', '.join(map(str, folds))} alone" if folds else ""
-    within = f"within {result['tolerance']:.2g} of its score" if result["tolerance"] else "equal to the last bit"
+    some = f" on fold{'' if len(folds) == 1 else 's'} {', '.join(map(str, folds))} alone" if folds else ""
+    values = "the recorded values " + (
+        f"within {100 * result['tolerance']:.3g} %" if result["tolerance"] else "bit for bit"
+    )
     equal = f"all {trainings} trainings" if trainings > 1 else "the training"
-    text = f"{equal} of {of}{some} {within}"
+    text = f"{equal} of {of}{some} returned {values}"
     if result["differing"]:
-        text = f"{result['differing']} of {format_count(trainings, 'training*')} of {of}{some} not {within}"
+        text = f"{result['differing']} of {format_count(trainings, 'training*')} of {of}{some} did not return {values}"
     if result["differing_numbers"]:
         text += f"; {format_count(result['differing_numbers'], 'different number*')} in the report"
     if result["changes"]:
@@ -234,10 +252,10 @@ def read_study(report: ReportJson) -> Iterator[Block]:
         target = f"the Pareto front of {goal_text(front)} ({metric['aggregation']})"
     elif front is not None:
         target += limits_text(front)
-    search = f"{report['strategy']['name']} search"
+    search = f"{report['strategy']['name']} search for"
     if (extension := study.get("extends")) is not None:
-        search = f"Search among trials of study {extension['study']}"
-    yield Paragraph(f"{search} for {target}, objective `{study['objective']}`, seed {study['seed']}.")
+        search = f"Trials of study {extension['study']}, trained further or again, to find"
+    yield Paragraph(f"{search} {target}, objective `{study['objective']}`, seed {study['seed']}.")
     yield Paragraph(f"Run it again: `{study['rerun']}`")
     yield Paragraph(f"Reproduction: {reproduction_text(report)}.")
     if inner(report["config"], "track").get("name") == "mlflow":

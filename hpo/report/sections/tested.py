@@ -22,25 +22,31 @@ from hpo.trials.trial import Direction, loss_of
 
 
 class EstimatePart(TypedDict):
-    """A number on the test split, with its interval."""
+    """A value on the test split, or the difference of two such values, with a 95 % interval."""
 
     value: float
-    low: Annotated[float | None, Field(description="lower end of the 95 % interval; null = no interval")]
-    high: Annotated[float | None, Field(description="upper end of the 95 % interval; null = no interval")]
-    n: Annotated[int | None, Field(description="number of examples")]
-    note: Annotated[str, Field(description="the method of the interval; without an interval, why there is none")]
+    low: Annotated[float | None, Field(description="lower end of the 95 % interval of `value`; null = no interval")]
+    high: Annotated[float | None, Field(description="upper end of the 95 % interval of `value`; null = no interval")]
+    n: Annotated[int | None, Field(description="number of examples in the test split")]
+    note: Annotated[str, Field(description="how the interval was computed, or why there is no interval")]
 
 
 class TestedMember(TypedDict):
-    """A trial of the front, with its scores on the test split, or with the reason why these scores are missing."""
+    """A trial of the Pareto front, with its scores on the test split, or with the reason why it has no such scores."""
 
     trial: int
-    metrics: Annotated[NotRequired[dict[str, float]], Field(description="absent without a score")]
-    estimates: Annotated[NotRequired[dict[str, EstimatePart]], Field(description="by metric, as in `test.estimates`")]
+    metrics: Annotated[NotRequired[dict[str, float]], Field(description="test values by name; absent without a score")]
+    estimates: Annotated[
+        NotRequired[dict[str, EstimatePart]], Field(description="test values with intervals, as in `test.estimates`")
+    ]
     error: Annotated[NotRequired[str], Field(description="why the trial has no score; absent if it has one")]
     validation_score: float
     validation_metrics: Annotated[
-        dict[str, float], Field(description="by name: metrics, numbers with a limit, study.measured")
+        dict[str, float],
+        Field(
+            description="mean in the search of each metric, each number with a limit and each number in "
+            "study.measured, by name"
+        ),
     ]
 
 
@@ -51,38 +57,55 @@ class TestPart(TypedDict):
     study: str
     study_id: str
     trial: int
-    fingerprint: Annotated[str, Field(description="of the test split")]
+    fingerprint: Annotated[str, Field(description="SHA-256 of the examples in the test split")]
     metrics: dict[str, float]
     estimates: Annotated[
         NotRequired[dict[str, EstimatePart]],
-        Field(description="by name: the study's metrics, and other metrics that have an interval"),
+        Field(
+            description="by name, test values of each metric, each number with a limit and each number in "
+            "study.measured, and of each other number that has an interval"
+        ),
     ]
     difference: Annotated[
         NotRequired[dict[str, EstimatePart]],
-        Field(description="by metric: the winner's score minus the default configuration's"),
+        Field(description="the winner's value minus the default configuration's value, by name"),
     ]
     size: int
-    validation_score: Annotated[float, Field(description="the score that chose the winner")]
+    validation_score: Annotated[
+        float,
+        Field(description="the winner's score on fresh seeds if such scores chose the winner, else in the search"),
+    ]
     search_score: Annotated[
-        NotRequired[float], Field(description="the winner's score in the search; absent if that score chose it")
+        NotRequired[float],
+        Field(description="the winner's score in the search; absent if `validation_score` is this score"),
     ]
     evaluations_of_these_data: int
     default: Annotated[
         dict[str, Any] | None,
         Field(description="the default configuration's `metrics` and `estimates`, or its `error`; null = not scored"),
     ]
-    scored: Annotated[NotRequired[list[int]], Field(description="the scored trials; absent without `hpo test --front`")]
+    scored: Annotated[
+        NotRequired[list[int]],
+        Field(description="the scored trials, by trial number; absent without `hpo test --front`"),
+    ]
     front: Annotated[
-        NotRequired[list[TestedMember]], Field(description="the winner first; absent without `hpo test --front`")
+        NotRequired[list[TestedMember]],
+        Field(description="the winner, then the other trials of the front; absent without `hpo test --front`"),
     ]
     scored_of_these_data: Annotated[
         NotRequired[int],
-        Field(description="total of configurations that all evaluations scored; absent without `hpo test --front`"),
+        Field(
+            description="number of scored trials, summed over all evaluations of this test split; absent without "
+            "`hpo test --front`"
+        ),
     ]
 
 
 class OnTest(TypedDict):
-    """The test scores of the default configuration and of the winner; a `gain` above 0 = the winner is better."""
+    """The test scores of the default configuration and of the winner.
+
+    `gain` is the difference between the two scores. Above 0, the winner is better than the default configuration.
+    """
 
     default: float
     winner: float
@@ -113,14 +136,24 @@ class FinalistPart(TypedDict):
     fresh_values: list[float]
     search_scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
+        Field(
+            description="mean in the search of each metric, each number with a limit and each number in "
+            "study.measured, by name; absent if only one name exists"
+        ),
     ]
     fresh_scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="the same on fresh seeds; absent with only one name, or if `fresh_score` is null"),
+        Field(
+            description="mean on fresh seeds of each metric, each number with a limit and each number in "
+            "study.measured, by name; absent if only one name exists, or if `fresh_score` is null"
+        ),
     ]
     error: Annotated[
-        str | None, Field(description="why it failed on fresh seeds; null = it has `fresh_score`, or is not finished")
+        str | None,
+        Field(
+            description="why the trial failed on fresh seeds; null = `fresh_score` has a value, or the trainings are "
+            "not finished"
+        ),
     ]
 
 
@@ -131,7 +164,7 @@ def describe_test(study: PreparedStudy) -> TestPart | Missing:
         return cast("TestPart", result)
     if "test" not in study.described.parts:
         return missing("there is no test split")
-    return missing(f"the test split has not been evaluated: hpo test {study.reference}")
+    return missing(f"no model was scored on the test split; to score the winner: hpo test {study.reference}")
 
 
 def describe_overtuning(study: PreparedStudy, winner: Winner | Missing, test: TestPart | Missing) -> Overtuning:
@@ -156,7 +189,7 @@ def _compare_with_default(
     default: Mapping[str, Any] | None, winner: float, metric: str, direction: Direction
 ) -> OnTest | Missing:
     if default is None:
-        return missing("the same test did not score the default configuration")
+        return missing("`hpo test` did not score the default configuration")
     if "error" in default:
         return missing(f"the default configuration has no score: {default['error']}")
     score = default["metrics"][metric]
@@ -211,7 +244,7 @@ def read_test(report: ReportJson) -> Iterator[Block]:
     if metric in scores.default:
         comparison += f" The default configuration in the same test: {scores.default[metric].text(text, note=False)}."
     if metric in scores.difference:
-        comparison += f" The winner minus the default: {scores.difference[metric].text(text)}."
+        comparison += f" The winner's score minus the default's score: {scores.difference[metric].text(text)}."
     yield Paragraph(
         f"Test {metric}: **{score}**{blank}{interval}{also} on {test['size']:,} examples, trial {test['trial']}, "
         f"evaluated {test['time']}. This "

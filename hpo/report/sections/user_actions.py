@@ -17,25 +17,30 @@ from hpo.trials.record.record import Record
 
 
 class AddedPointPart(TypedDict):
-    """A point that a user added; `after` is the number of trials that existed then."""
+    """A point that a user added; `after` is the number of trials that existed at the time of the action."""
 
     point: Point
     after: Count
-    time: Annotated[NotRequired[float], Field(description="absent if another program queued the point")]
+    time: Annotated[
+        NotRequired[float], Field(description="seconds since the epoch; absent if another program queued the point")
+    ]
     by: Annotated[NotRequired[str], Field(description="the user's name; absent if another program queued the point")]
-    retry_of: Annotated[NotRequired[int], Field(description="the failed trial that it retries; absent for a new point")]
+    retry_of: Annotated[
+        NotRequired[int], Field(description="number of the failed trial that the user retried; absent for a new point")
+    ]
 
 
 class OtherAction(TypedDict):
-    """Another user action; `after` is the number of trials that existed then, `time` is in seconds since the epoch."""
+    """A user action that adds no point; `after` is the number of trials that existed at the time of the action."""
 
     do: Literal["stop_trial", "stop_search", "end_search", "raise_budget"]
     after: Count
-    time: float
+    time: Annotated[float, Field(description="seconds since the epoch")]
     by: str | None
     trial: int | None
     points: Annotated[
-        dict[str, int | None], Field(description="for a stopped trial: number of points in each task's curve")
+        dict[str, int | None],
+        Field(description="for `stop_trial`, each task's number of reports before the stop; null = the task had ended"),
     ]
     trials: int | None
     minutes: float | None
@@ -48,7 +53,8 @@ class ActionsPart(TypedDict):
         NotRequired[list[AddedPointPart] | Missing], Field(description="points added by users; absent if none")
     ]
     user_actions: Annotated[
-        NotRequired[list[OtherAction] | Missing], Field(description="other user actions, in order; absent if none")
+        NotRequired[list[OtherAction] | Missing],
+        Field(description="user actions that add no point, in the order of recording; absent if none"),
     ]
 
 
@@ -94,7 +100,9 @@ class NotePart(TypedDict):
     time: Annotated[str, Field(description="ISO 8601, UTC")]
     user: str
     text: str
-    tags: Annotated[dict[str, str], Field(description="tags that it set; an empty value removed a tag")]
+    tags: Annotated[
+        dict[str, str], Field(description="value of each tag that the note sets; an empty value removes the tag")
+    ]
 
 
 class NotesPart(TypedDict):
@@ -120,7 +128,7 @@ def describe_notes(study: PreparedStudy) -> NotesSection:
 
 
 def read_user_notes(report: ReportJson) -> Iterator[Block]:
-    """Yield the study's tags, and then the texts of its notes. Yield nothing if the study has no notes."""
+    """Yield the study's tags, then the texts of its notes. Without notes, there are no tags: yield nothing."""
     part = report.get("notes")
     if part is None:
         return

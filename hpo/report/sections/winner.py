@@ -47,15 +47,20 @@ from hpo.workers.objective.path import ObjectivePath
 
 
 class FreshScore(TypedDict):
-    """The winner's scores on fresh seeds, if these scores chose the winner among the finalists."""
+    """The winner's scores on fresh seeds. The finalists' scores on fresh seeds decided which finalist is the winner."""
 
     score: Annotated[float, Field(description="mean of `values`")]
-    values: Annotated[list[float], Field(description="score of each fold and fresh seed")]
+    values: Annotated[list[float], Field(description="score for each pair of fold and fresh seed")]
     n: Positive
-    standard_deviation: Annotated[float | None, Field(description="of `values`, divisor n - 1; null = only one value")]
+    standard_deviation: Annotated[
+        float | None, Field(description="standard deviation of `values` (divisor n - 1); null = only one value")
+    ]
     scores: Annotated[
         NotRequired[dict[str, Spread]],
-        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
+        Field(
+            description="mean on fresh seeds of each metric, each number with a limit and each number in "
+            "study.measured, by name; absent if only one name exists"
+        ),
     ]
 
 
@@ -68,38 +73,48 @@ class Winner(TypedDict):
     number: Count
     round: Count
     point: Point
-    amount: Annotated[int | None, Field(description="its planned amount of training; null = full training")]
+    amount: Annotated[int | None, Field(description="planned amount of training of the winner; null = a full training")]
     reached: Annotated[
         NotRequired[float | None],
-        Field(description="the amount at its last report; null = no report; absent if all trainings are full"),
+        Field(
+            description="amount of training at the last report, the smallest over folds and seeds; null = a training "
+            "without reports; absent if `amount` is null"
+        ),
     ]
     score: Annotated[float, Field(description="mean of `values`")]
-    values: Annotated[dict[str, float], Field(description="score of each fold and seed, by its column in trials.csv")]
+    values: Annotated[
+        dict[str, float], Field(description="score for each pair of fold and seed, by column of trials.csv")
+    ]
     n: Positive
-    standard_deviation: Annotated[float | None, Field(description="of `values`, divisor n - 1; null = only one value")]
+    standard_deviation: Annotated[
+        float | None, Field(description="standard deviation of `values` (divisor n - 1); null = only one value")
+    ]
     expected: Annotated[
-        NotRequired[ExpectedPart | Missing], Field(description="the expected mean score of its new trainings")
+        NotRequired[ExpectedPart | Missing], Field(description="mean score to expect from new trainings of the winner")
     ]
     num_parameters: int | None
     returned: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="means of other numbers that the objective returned; absent if none"),
+        Field(
+            description="mean over folds and seeds of each returned number that is not in `score`, `scores` or "
+            "`num_parameters`, by name; absent if none"
+        ),
     ]
     notes: Annotated[NotRequired[dict[str, float | str]], Field(description="the objective's notes; absent if none")]
     fresh: Annotated[
         NotRequired[FreshScore],
-        Field(description="the scores on fresh seeds, which chose the winner; absent if `score` chose it"),
+        Field(description="the winner's scores on fresh seeds; absent if scores in the search chose the winner"),
     ]
     scores: Annotated[
         NotRequired[dict[str, Spread]],
         Field(
-            description="by name: metrics, numbers with a limit, study.measured; "
-            "absent with only one name, unless the report has `front`"
+            description="mean in the search of each metric, each number with a limit and each number in "
+            "study.measured, by name; absent if only one name exists and the report has no `front`"
         ),
     ]
     config: str
     model: dict[str, Any] | None
-    run: Annotated[dict[str, Any], Field(description="how to find its run in the tracker")]
+    run: Annotated[dict[str, Any], Field(description="how to find the winner's run in the tracker")]
 
 
 class Short(TypedDict):
@@ -109,20 +124,30 @@ class Short(TypedDict):
     score: float
     point: Point
     amount: Annotated[
-        NotRequired[int], Field(description="its planned amount of training; absent if all trainings are full")
+        NotRequired[int], Field(description="planned amount of training of the trial; absent for a full training")
     ]
     reached: Annotated[
         NotRequired[float | None],
-        Field(description="the amount at its last report; null = no report; absent if all trainings are full"),
+        Field(
+            description="amount of training at the last report, the smallest over folds and seeds; null = a training "
+            "without reports; absent if `amount` is absent"
+        ),
     ]
     scores: Annotated[
         NotRequired[dict[str, float]],
-        Field(description="by name: metrics, numbers with a limit, study.measured; absent with only one name"),
+        Field(
+            description="mean of each metric, each number with a limit and each number in study.measured, by name; "
+            "absent if only one name exists"
+        ),
     ]
-    is_on_front: Annotated[NotRequired[bool], Field(description="absent with one metric and no limit")]
+    is_on_front: Annotated[NotRequired[bool], Field(description="absent if the study has one metric and no limit")]
     excess: Annotated[
         NotRequired[float],
-        Field(ge=0, description="sum of its relative excesses over the limits; absent with one metric and no limit"),
+        Field(
+            ge=0,
+            description="how far the trial is beyond each limit, divided by the limit's absolute value, summed over "
+            "the limits; absent if the study has one metric and no limit",
+        ),
     ]
 
 
@@ -132,26 +157,26 @@ class DefaultTrial(TypedDict):
     number: int
     score: float | None
     state: State
-    amount: Annotated[int | None, Field(description="its amount of training; null = full training")]
-    values: Annotated[dict[str, float], Field(description="score of each fold and seed")]
+    amount: Annotated[int | None, Field(description="planned amount of training of the trial; null = a full training")]
+    values: Annotated[dict[str, float], Field(description="score for each pair of fold and seed")]
     scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="by name: metrics, numbers with a limit, study.measured; "
-            "absent with only one name, or if the trial is not complete"
+            description="mean of each metric, each number with a limit and each number in study.measured, by name; "
+            "absent if only one name exists, or if the trial is not complete"
         ),
     ]
     gain: Annotated[
         NotRequired[Interval],
         Field(
-            description="the winner's expected gain over it in the (leading) metric; "
-            "above 0 is better; absent if not known"
+            description="expected gain of the winner over the default configuration in the leading metric; "
+            "above 0 = the winner is better; absent if not known"
         ),
     ]
 
 
 class Baselines(TypedDict):
-    """The baselines: the default configuration, and random search (field 13 of the report)."""
+    """The baselines, which are field 13 of the report: the default configuration, and random search."""
 
     default: DefaultTrial | Missing
     random: dict[str, Any] | Missing
@@ -250,7 +275,7 @@ def spread_note(view: TrialView) -> str:
     """Return a note that explains a view's `standard_deviation` (±) and `expected`; empty if both are None."""
     notes = [] if view.standard_deviation is None else [f"± standard deviation, n = {view.trainings}"]
     if view.expected is not None:
-        notes.append("expected: the mean score of new trainings, with the 95 % interval of this mean")
+        notes.append("expected: the mean score to expect from new trainings of the winner, with its 95 % interval")
     return f" ({'; '.join(notes)})" if notes else ""
 
 
@@ -300,7 +325,7 @@ def describe_baselines(
     elif study.config.strategy["name"] != "random":
         standings = [] if is_missing(comparison) else comparison["standings"]
         scores = [s for s in standings if s["label"] == "random" and s["unit"] == "trials"]
-        random = missing(f"the study was not compared with random search: {comparison_command(study)}")
+        random = missing(f"the study was not compared with random search; to compare them: {comparison_command(study)}")
         if scores:
             name = "mean_score" if len(study.goal.metrics) == 1 else "mean_hypervolume_regret"
             random = {"this_study": False, "trials": scores[0]["budget"], name: scores[0]["mean_score"]}
@@ -320,7 +345,9 @@ def _default(
     if not found and study.goal.target:
         return missing("the default configuration was not trained at the target")
     if not found and study.config.study.extends is not None:
-        return missing("the default configuration is not among the extended trials")
+        return missing(
+            f"the default configuration is not among the trials taken from study {study.config.study.extends.study}"
+        )
     if not found:
         return missing("the default configuration is not among the trials: write `first: [default]` into the space")
     # With halving or retries, the default may have several trials; take a complete one with the most training.
@@ -381,7 +408,7 @@ def comparison_command(study: PreparedStudy) -> str:
     section = study.config.study
     if section.scales is not None:
         # `hpo compare --strategies` cannot repeat a search with several scales.
-        return f"search again with another strategy, then hpo compare {section.name} OTHER"
+        return f"search again with another strategy, then run hpo compare {section.name} OTHER"
     # `hpo compare --strategies` refuses settings that have no effect on it, so reset them.
     neutral = {"finalists": 0, "storage": None, "stop_after_failures": FAILURES}
     changed = [(key, value) for key, value in neutral.items() if getattr(section, key) != value]
@@ -399,7 +426,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     score = f"**{view.values_with_spread}**{spread_note(view)}{view.amount_text}"
     result = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
     if reason := reason_missing(winner.get("expected")):
-        result = f"{result} It is not known how much of this score is chance: {reason}."
+        result = f"{result} How much of this score is chance is not known: {reason}."
     if scores := [*_metrics_table(report)]:
         yield from (Paragraph(result), *scores, Paragraph(against))
     else:
@@ -436,7 +463,7 @@ def _metrics_table(report: ReportJson) -> Iterator[Block]:
 def against_default(summary: ReportJson) -> str:
     """Return a sentence that says by how much the winner is better or worse than the default configuration.
 
-    The difference is in the unit of the (leading) metric. If the winner's expected score is known, the sentence uses
+    The difference is in the unit of the leading metric. If the winner's expected score is known, the sentence uses
     the expected score, and gives an interval. Otherwise, the sentence uses the score in the search. The score in the
     search is too optimistic, because it is the best of many. If the winner and the default cannot be compared, the
     sentence says why.
@@ -451,7 +478,7 @@ def against_default(summary: ReportJson) -> str:
     direction = summary["metric"]["direction"]
     score, number = default["score"], default["number"]
     if number == winner["number"]:
-        return f"It is the default configuration{'' if leading else ': nothing better was found'}."
+        return f"The winner is the default configuration{'' if leading else ', so the search brought no gain'}."
     if score is None or default["state"] in _UNFINISHED:
         return f"The default configuration (trial {number}) {_UNFINISHED.get(default['state'], 'has not ended')}."
     if default["amount"] != winner["amount"]:
@@ -461,9 +488,9 @@ def against_default(summary: ReportJson) -> str:
     if expected := default.get("gain"):
         gain, low, high = expected["value"], expected["low"], expected["high"]
         chance = ", which may be chance" if low <= 0 <= high else ""
-        place, within = "It is expected to be", f" (95 % {text(low)} to {text(high)}{chance})"
+        place, within = "The winner is expected to be", f" (95 % {text(low)} to {text(high)}{chance})"
     else:
-        gain, place, within = loss_of(score - winner["score"], direction), "In the search it is", ""
+        gain, place, within = loss_of(score - winner["score"], direction), "In the search, the winner is", ""
     if gain == 0:
         return f"{place} as good as {theirs}."
     return f"{place} {'better' if gain > 0 else 'worse'} by {text(abs(gain))}{within} than {theirs}."
@@ -471,8 +498,8 @@ def against_default(summary: ReportJson) -> str:
 
 def _training_text(objective: str, best: str) -> str:
     if objective == OUTSIDE:
-        return f"Its configuration: `{best}`."
-    return f"Train it: `{training_command(objective, best)}`."
+        return f"The configuration of the winner: `{best}`."
+    return f"Train the winner: `{training_command(objective, best)}`."
 
 
 def score_text(summary: ReportJson) -> Callable[[float], str]:

@@ -18,9 +18,11 @@ from hpo.study.files.folder import StudyFolder
 from hpo.trials.goal import goal_of
 
 Content = Mapping[str, Any]
-"""The content of a part: a text has `html`; a figure has `figure` and `says` (caption, or why `figure` is None).
+"""The content of a part of a page.
 
-If a part cannot be rendered, its content has `html` with the reason.
+The content of a text has only the key `html`. The content of a figure has two keys: `figure`, and `says` with the
+caption. If the study has too little data for the figure, `figure` is None, and `says` has the reason. If rendering a
+text or figure raises an error, the content has only the key `html`, with the error's text.
 """
 
 # The drawing order: quick figures first. Figures about a whole search are only in its report.
@@ -66,7 +68,8 @@ class StudyContent:
         """Yield the parts whose sources have changed, rendered again.
 
         The texts come first. After two seconds, leave all further parts for the next call. While a search runs, yield
-        only texts, the first figure and the figures in `wanted` (None = all figures). Yield slow parts less often.
+        only texts, the first figure and the figures in `wanted` (None = all figures). The more time a part takes,
+        the less often it is rendered.
         """
         live, end = self._read(), time.monotonic() + _LONGEST_LOOK
         if not self._drawing_began:
@@ -86,7 +89,10 @@ class StudyContent:
         self.is_over = live.is_over and not self._stale
 
     def _read(self) -> LiveStudy:
-        """Return the study's current state; for some time after a slow reading, return the state of that reading."""
+        """Read and return the study's state. Between two readings, return the last state that was read.
+
+        The time between two readings of a running search is proportional to the duration of a reading.
+        """
         before = self._live
         if before is not None and not before.is_over and time.monotonic() < self._not_before["reading"]:
             return replace(before, changed=frozenset())

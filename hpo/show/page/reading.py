@@ -100,6 +100,7 @@ class PageReader:
         live = LiveStudy(snapshot, view, subject)
         if before is None:
             return replace(live, changed=frozenset({"status", "tasks", "record"}))
+        # At a study's end, another trial may become the best without a new entry in the record.
         is_changed = {
             "status": snapshot.status != before.snapshot.status or view.fault != before.view.fault,
             "tasks": snapshot.tasks != before.snapshot.tasks,
@@ -109,7 +110,7 @@ class PageReader:
 
 
 def _subject(study: StudyRun, view: StudyView, tasks: Sequence[RunningTask]) -> Subject:
-    """Return the source of the figures: the trials, including the curves of running ones, and the best trial."""
+    """Return the source of the figures. Running trials have their curves so far; `winner` is the best trial so far."""
     searched, best = _with_curves(study.record, tasks), _best_number(view)
     trials = join_trainings(searched, study.further)
     winner = next((trial for trial in trials if trial.number == best), None)
@@ -135,7 +136,7 @@ def _fault_text(error: Exception, status: Status) -> str | None:
 
 
 def _best_number(view: StudyView) -> int | None:
-    """Return the best trial's number. Another trial may become the best at a study's end without a new record entry."""
+    """Return the best trial's number; None if there is no best trial."""
     return None if view.best is None else view.best.trial
 
 

@@ -144,7 +144,10 @@ class _Guard:
 
 
 async def _events(request: Request, watch: Watch, seen: int, parts: frozenset[str] | None) -> AsyncIterator[str]:
-    """Yield changes since version `seen` as server-sent events; `parts` are the parts in view (None = all)."""
+    """Yield the changes of a page since its version `seen` as server-sent events.
+
+    `parts` are the visible parts of the page, which are refreshed meanwhile; None = all parts.
+    """
     with watch.viewed(parts):
         yield "retry: 2000\n\n"
         while not await request.is_disconnected():

@@ -17,11 +17,14 @@ from hpo.study.view.view import StudyView
 
 
 class StudiesContent:
-    """The page of all studies under a folder; it has only one part and is never final."""
+    """The page of all studies under a folder. The table of studies is the page's only part.
+
+    `is_over` is always False, because the studies may change at any time.
+    """
 
     def __init__(self, where: Path) -> None:
         self._where = where
-        # By folder of a study: the stamps of its files at the last reading, and its view.
+        # By folder of a study: the stamps of the study's files at the last reading, and the study's view.
         self._known: dict[Path, tuple[Any, StudyView]] = {}
         self.is_over = False
 
@@ -47,7 +50,11 @@ class StudiesContent:
         return render("studies.html", version=version, html=parts, where=short_path(self._where))
 
     def _view(self, path: Path) -> tuple[Any, StudyView]:
-        """Return the stamps of the study's files, and its view; make a new view only if the stamps have changed."""
+        """Return the stamps of a study's files, and the study's view.
+
+        The stamps are the lock's holder, and the name and modification time of each file. If the stamps are the same as
+        in the last call, return the view from the last call.
+        """
         folder = StudyFolder(path)
         files = (folder.status_path, folder.config_path, folder.test_path, path / "report.json", path / IMPORT)
         stamps: list[Any] = [folder.holder()]

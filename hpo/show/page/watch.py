@@ -21,7 +21,13 @@ _SECONDS_BETWEEN_REFRESHES = 2.0
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a page, with its content as JSON text, and the page's version at the part's last change."""
+    """A part of a page.
+
+    Attributes:
+        content: the part's content; see `hpo.show.page.content.Content`.
+        text: the content as JSON.
+        version: the page's version number after the part's last change.
+    """
 
     content: Mapping[str, Any]
     text: str
@@ -29,9 +35,9 @@ class _Part:
 
 
 class Watch:
-    """Keeps a page up to date in a thread, which alone refreshes the content.
+    """Keeps a page up to date. A thread of this object refreshes the content; no other thread does.
 
-    Each change of a part increases the page's version number.
+    Each change of a part increases the page's version number by 1.
     """
 
     def __init__(self, content: StudyContent | StudiesContent) -> None:
@@ -116,6 +122,7 @@ class Watch:
 
 
 def _lower_priority() -> None:
-    """Lower this thread's priority, so that a search can use all processors; Linux has priorities per thread."""
+    """Lower the priority of the current thread, so that a search can use all processors; only on Linux."""
+    # On other systems, a priority belongs to the whole process.
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

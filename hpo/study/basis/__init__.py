@@ -1,1 +1,1 @@
-"""The basis of a study (configuration, data, code, environment) and its changes."""
+"""The basis of a study (configuration, data, code, environment), and the changes of this basis."""

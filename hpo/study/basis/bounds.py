@@ -1,4 +1,4 @@
-"""Finds the bounds of a metric, and whether a metric, such as accuracy, is a share of independent examples."""
+"""Finds the bounds of a metric, and whether a metric is a proportion of independent examples, such as accuracy."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -36,12 +36,12 @@ def refuse_bad_bounds(method: Mapping[str, Any], objective: str) -> None:
 def bounds_of(method: Mapping[str, Any], metric: str) -> Bounds:
     """Return the bounds of a metric from the result of `describe_method`.
 
-    By default, a metric that is a share of examples, such as accuracy, has the bounds 0 and 1.
+    By default, a metric that is a proportion of examples, such as accuracy, has the bounds 0 and 1.
     """
     low, high = method.get("bounds", {}).get(metric, (0.0, 1.0) if is_share(method, metric) else (None, None))
     return low, high
 
 
 def is_share(method: Mapping[str, Any], metric: str) -> bool:
-    """Return whether a metric, such as accuracy, is a share of independent examples."""
+    """Return whether a metric is a proportion of independent examples, such as accuracy."""
     return metric in method.get("shares", ())

@@ -57,8 +57,8 @@ class Basis:
         """Return the changes of the data from this basis to `now`.
 
         The dict maps the name of each changed split or file to a line of text. It is empty if `now` has no data.
-        With a split, compare the train, validation and test splits, and the moved files. Without a split, compare all
-        files. Compare a moved file with the recorded file of its old path.
+        If the toolkit splits the data, compare the train, validation and test splits, and the moved files. If the
+        objective reads its own data, compare all files. Compare a moved file with the recorded file of its old path.
         """
         if now.data is None:
             return {}
@@ -79,7 +79,10 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether fingerprints cover the content of the file at `path`; True if `now` has no data to compare."""
+        """Return whether a fingerprint would show a change in the content of the data file that was at `path`.
+
+        Return True if this basis has data and `now` has none.
+        """
         if self.data is None:
             return False
         return now.data is None or path in _files(self.data) or bool(now.data.get("has_digests"))
@@ -139,7 +142,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
     if changes and not are_allowed:
         anyway = f"`hpo resume {name} --allow-changes`"
         if ObjectivePath.of(before.config["objective"]).is_pickled:
-            anyway = f"hpo.search(..., allow_changes=True), because {anyway} uses the stored function"
+            anyway = f"hpo.search(..., allow_changes=True), but not with {anyway}, which uses the stored function"
         raise StudyError(
             f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, choose another "
             f"study.name, or continue anyway with {anyway} (the report will mention the changes)"
@@ -163,7 +166,10 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return a note on the changes from `before` to `now`; `trials` are the study's trials so far."""
+    """Return a description of the changes from `before` to `now` for the record, after the user allowed these changes.
+
+    `trials` are the study's trials so far.
+    """
     return AllowedChange(
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         changes=[*before.changes_to(now), *before.remarks_on(now)],

@@ -38,7 +38,7 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     """Return the forbidden changes that a user made, as a dict from a changed key to a line of text.
 
     The keys are in the order of the sections in `_SECTION_PLACES`. A changed dimension of the space has a single line.
-    Leave out a change that only follows from another change. If all changes are of this kind, return them all.
+    Leave out changes that follow from other changes (see `_is_implied`), unless this would leave out all changes.
     """
     changed, differing, flats = changed_config(before, now), _differing(before, now), (flatten(before), flatten(now))
     references = now["study"].get("references") or {}
@@ -57,7 +57,10 @@ def made_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
 
 
 def _dimension(key: str, flats: Sequence[Mapping[str, Any]]) -> str:
-    """Return the dimension of a key, such as `space.lr` for `space.lr.low`; without a dimension, return the key."""
+    """Return the key of the dimension that contains `key`, such as `space.lr` for `space.lr.low`.
+
+    If no dimension contains `key`, return `key`.
+    """
     parts = key.split(".")
     for number in range(2, len(parts) + 1) if parts[0] == "space" else ():
         name = ".".join(parts[:number])
@@ -73,7 +76,10 @@ def _is_dimension(branch: Any) -> bool:
 
 
 def _dimension_text(dimension: Any) -> str:
-    """Return a dimension as text: `log 1e-05 to 0.01`, or its values."""
+    """Return the values of a dimension as text: a list, or for a range the two ends, such as `log 1e-05 to 0.01`.
+
+    The text also has the number of points, the condition and the default, if the dimension has them.
+    """
     if not _is_dimension(dimension) or not isinstance(dimension, Mapping):
         return repr(dimension)
     listed = dimension.get("values") or dimension.get("choices")
@@ -127,7 +133,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, t
 
 
 def _is_implied(key: str, differing: Mapping[str, tuple[Any, Any]]) -> bool:
-    """Return whether the change of `key` only follows from another change, so that no user made it."""
+    """Return whether the change of `key` follows from a change of another key, so that no user changed `key` itself."""
     section = key.partition(".")[0]
     if key.startswith("study.references.") or key == "command.searched":
         return True

@@ -1,4 +1,4 @@
-"""The objective's description of a study's data and trainings, stored in a file, so that readers need no data."""
+"""Stores an objective's description of its data and trainings in a file, so that viewers need not read the data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,8 @@ class SplitFigures(TypedDict):
 class Described:
     """An objective's description of its data, search space and metrics; an unknown field is None or empty.
 
-    An objective that reads its own data has folds but no `split`. A hold-out split is one fold. `notes` tell users
-    how the examples were read.
+    If the objective reads its own data, `split` is None. With a single validation split, `folds` is 1. `notes` tell
+    users how the examples were read.
     """
 
     folds: Annotated[int, Field(ge=1)]
@@ -72,8 +72,8 @@ class Described:
         """Combine the results of an objective's functions into one description.
 
         `method` is the result of `describe_method`, `examples` the result of `describe_data`, and `own` the result of
-        `describe_search`. `plan` has the folds. If one of `examples` and `plan` is None, both the folds and the files
-        come from `own`.
+        `describe_search`. The folds come from `plan`, and the list of data files from `examples`. If `examples` or
+        `plan` is None, both the folds and the list of data files come from `own`.
         """
         if examples is None or plan is None:
             return cls(own.folds, files=[vars(file) for file in own.files], points=own.points, method=method)

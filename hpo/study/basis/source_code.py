@@ -49,7 +49,7 @@ class Code:
     versions: Mapping[str, str]
 
     def changes_to(self, now: "Code") -> list[str]:
-        """Return a line for each change from this code to `now` that may change trials."""
+        """Return a line for each difference between this code and `now`; such a difference may change trials."""
         pieces = changed_names(self.pieces, now.without_written(self).pieces)
         return [
             *(f"code: revision of {change}" for change in changed_names(self.revisions, now.revisions)),

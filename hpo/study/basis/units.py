@@ -28,9 +28,10 @@ class Unit:
 
     Attributes:
         unit: the unit's name, such as "tokens".
-        depends_on: the current value of each setting that changes the unit, by dotted key.
-        alike: for some of these settings, a list of values that all give the same unit, by dotted key. Scores with
-            two different values can be compared only if both values are in the list.
+        depends_on: the settings that change the unit, by dotted key, each with its current value.
+        alike: for some of these settings, by dotted key, a list of the setting's values that all give the same unit.
+            If a setting has different values for two scores, the scores can be compared only if both values of the
+            setting are in the list.
     """
 
     unit: str
@@ -53,7 +54,10 @@ class Unit:
         ]
 
     def is_same(self, key: str, values: Sequence[Any] | None) -> bool:
-        """Return whether a metric has the same unit with each of a setting's `values`; False if `values` is None."""
+        """Return whether all these values of the setting `key` give the metric one and the same unit.
+
+        Return False if `values` is None.
+        """
         return values is not None and all(value in self.alike.get(key, ()) for value in values)
 
 
@@ -63,7 +67,8 @@ class Units:
 
     Attributes:
         metrics: the names of the metrics that the objective lists; may be empty.
-        by_metric: the unit of each metric with a configurable unit, by name; None if the objective describes no units.
+        by_metric: by name of the metric, the units that `describe_method` returns in `counted_in`; None without
+            `counted_in`. The unit of any other metric depends on no setting.
     """
 
     metrics: Collection[str]
@@ -71,7 +76,10 @@ class Units:
 
     @classmethod
     def of(cls, method: Mapping[str, Any], objective: str) -> "Units":
-        """Return the units in the result of an objective's `describe_method`; DataError if the result is malformed."""
+        """Return the units in the result of an objective's `describe_method`.
+
+        Raise DataError if `counted_in` in this result is malformed.
+        """
         try:
             units = TypeAdapter(dict[str, Unit] | None).validate_python(method.get("counted_in"))
         except ValidationError as error:
@@ -103,8 +111,8 @@ class Units:
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
         """Return the settings that give a metric different units in `self` and in `other`.
 
-        Each setting maps to its values in `self` and in `other`. A value is None if the unit there does not depend on
-        the setting. Return {} if one of the two objectives does not describe its units.
+        Each setting maps to its values in `self` and in `other`. A value is None if the unit in that object does not
+        depend on the setting. Return {} if `by_metric` is None in `self` or in `other`.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}

@@ -1,10 +1,11 @@
-"""The folder of a study, `runs/<study>/`: the paths of its files, its frozen configuration and its lock."""
+"""A study's folder, `runs/<study>/`: the frozen configuration, the lock, and the paths of all files in the folder."""
 
 import datetime
 import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,7 +36,7 @@ _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 class StudyFolder:
     """The folder of one study: the absolute paths of its files, and operations on these files.
 
-    `config`, `make` and `inside` refuse links that lead out of the folder, because a stranger may have made the folder.
+    `config`, `make` and `inside` refuse links that lead out of the folder, because another user may have made it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,7 +90,7 @@ class StudyFolder:
     @property
     def go_on(self) -> str:
         """The command with which a user continues the study."""
-        return f"hpo {'ask' if self.is_outside else 'resume'} {self.reference}"
+        return f"hpo {'ask' if self.is_outside else 'resume'} {shlex.quote(self.reference)}"
 
     def freeze(self, config: StudyConfig) -> None:
         """Write the resolved configuration to config.yaml, from which commands resume or reproduce the study."""
@@ -109,7 +110,10 @@ class StudyFolder:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the data of the pickled `function`, if a user gave data from Python; do not replace existing data."""
+        """Write the data that a user gave from Python together with `function` to `given_data_dir`.
+
+        Do nothing if no data were given, or if `given_data_dir` exists.
+        """
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
             return
@@ -127,7 +131,7 @@ class StudyFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def config(self) -> StudyConfig:
-        """Return the frozen configuration; HpoError if there is no study, or its files are not valid."""
+        """Return the frozen configuration. Raise HpoError if there is no study, or if its files are not valid."""
         if not self.exists:
             raise StudyError(f"study: {self} does not exist; see `ls {RUNS}`, or start a study with `hpo search`")
         self.refuse_links()
@@ -154,7 +158,10 @@ class StudyFolder:
                     )
 
     def inside(self, name: str) -> Path:
-        """Return the path of a file that a record or report names; StudyError if the path leads out of the folder."""
+        """Return the path of a file that a record or report names.
+
+        Raise StudyError if the path leads out of the folder.
+        """
         path = self.path / name
         is_inside = False
         # `realpath` raises ValueError if the name has a NUL or an unpaired surrogate. `Path.resolve` would also raise
@@ -205,7 +212,7 @@ class StudyFolder:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StudyError(
-                f"{self}: cannot be created: {error.strerror}; free the path, or use another path"
+                f"{self}: cannot be created: {error.strerror}; check this path and the folders above it"
             ) from error
 
     def write_json(self, path: Path, values: Mapping[str, Any]) -> None:
@@ -217,7 +224,7 @@ class StudyFolder:
         return self.read_json("test.json") or None
 
     def report(self) -> dict[str, Any]:
-        """Return the content of report.json; {} without this file. HpoError if the file is not valid."""
+        """Return the content of report.json; {} if the file is missing. Raise HpoError if the content is not valid."""
         report = self.read_json("report.json")
         return upgraded("report", report, str(short_path(self.path / "report.json"))) if report else {}
 
@@ -254,9 +261,9 @@ class StudyFolder:
                 self.remove_uncreated()
 
     def remove_uncreated(self) -> None:
-        """Remove the folder if it contains only the lock, because no study was created in it.
+        """Remove the folder if it contains no study and no other file except the lock.
 
-        Also remove an empty parent folder that `lock` created.
+        Also remove the parent folder if `lock` created it, and if it is empty now.
         """
         if self.path.is_dir() and [*self.path.iterdir()] == [self._lock.path]:
             self._lock.path.unlink()
@@ -266,7 +273,7 @@ class StudyFolder:
 
     @property
     def is_import(self) -> bool:
-        """Whether the folder has no study, but trials that `hpo import` wrote."""
+        """Whether the folder has trials that `hpo import` wrote. Such a folder has no study."""
         return not self.exists and os.path.isfile(self.path / IMPORT)  # noqa: PTH113 -- see `exists`
 
     @property
@@ -284,13 +291,13 @@ class StudyFolder:
         name = self.reference
         if self.is_outside:
             return StudyError(
-                f"study: {self} is open in {holder}, in an ask-and-tell session; close it there (`session.close()`), "
-                f"or end that process"
+                f"study: {self} is open in {holder}, in an ask-and-tell session; in that process, close the session "
+                f"(`session.close()`), or end that process"
             )
         if not self.exists:
             return StudyError(
-                f"study: {holder} runs {self}, which is a comparison, or a study that is still starting; try again in "
-                f"some seconds, or end that process (Ctrl-C)"
+                f"study: {self} has no study; {holder} runs a comparison there, or is still starting a study; try "
+                f"again in some seconds, or end that process (Ctrl-C)"
             )
         return StudyError(
             f"study: {self} is being run by {holder}; wait for it (`hpo watch {name}`), or stop it with "
@@ -303,7 +310,10 @@ class StudyFolder:
 
 
 def find_study(name: str) -> StudyFolder:
-    """Return the folder of the study with this name under `runs/` or at this path; StudyError if there is no study."""
+    """Return the folder of the study with this name under `runs/`, or at this path.
+
+    Raise StudyError if there is no study.
+    """
     if "://" in name:
         raise StudyError(
             f"study: must be a study's name or folder, given the URL {name}; only `hpo show`, `hpo watch` and "
@@ -327,7 +337,7 @@ def find_study(name: str) -> StudyFolder:
                 f"study: {short_path(path)} cannot be read: permission denied; its owner can share it (`chmod -R a+rX`)"
             )
     known = [path.name for path in studies_in(RUNS)]
-    allowed = f"there are {', '.join(known)}" if known else "there is none yet: start one with `hpo search`"
+    allowed = f"there are {', '.join(known)}" if known else "no study exists yet; start a study with `hpo search`"
     raise StudyError(f"study: there is no '{name}' under {RUNS}/; {allowed}")
 
 
@@ -340,7 +350,9 @@ def studies_in(runs: Path) -> list[Path]:
 
 
 def listed_in(folder: Path) -> Iterator[Path]:
-    """Yield the folders that a list of studies shows: studies, starting studies, imports and unreadable folders.
+    """Yield the folders below `folder` that a list of studies shows.
+
+    Such a folder has a study, has imported trials, is unreadable, or belongs to a study that a process is starting.
 
     Raises:
         StudyError: `folder` cannot be read, or it is missing and is not runs/.

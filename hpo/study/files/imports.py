@@ -40,7 +40,7 @@ class ImportedTable:
         finished: the number of finished trials in the table; these are the complete and the failed trials.
         outside: the number of finished trials that are not in the study's space.
         shorter: the number of finished trials that are in the space, but do not have the table's largest amount.
-        filled: the number of used trials that got a value from `study.imports_fill`.
+        filled: the number of imported trials that got a value from `study.imports_fill`.
         ignored: the hyperparameters that vary among the finished trials, and that the study does not search. Only
             config.yaml or import.json in the table's folder says which columns are hyperparameters.
         has_metrics: whether config.yaml or import.json in the table's folder names the metrics.
@@ -56,11 +56,11 @@ class ImportedTable:
 
     @property
     def used(self) -> int:
-        """The number of trials that the study uses, including repeated trials of one point."""
+        """The number of trials that the study imports; several trials of one point all count."""
         return self.finished - self.outside - self.shorter
 
     def counts(self) -> dict[str, Any]:
-        """Return a dict for JSON with the table's path and counts of its trials, such as `finished` and `used`."""
+        """Return `used` and the attributes except `has_metrics`, by name, as a dict for JSON."""
         names = ("source", "finished", "used", "outside", "shorter", "filled", "ignored")
         return {name: getattr(self, name) for name in names}
 
@@ -70,7 +70,7 @@ class Imports:
     """The trials that a study imports.
 
     Attributes:
-        trials: one trial for each point, numbered from -n to -1.
+        trials: one trial for each different point. If there are n points, the trials have the numbers -n to -1.
         tables: the tables from which the trials come, in the order of `study.imports`.
     """
 
@@ -78,21 +78,23 @@ class Imports:
     tables: Sequence[ImportedTable] = ()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Return for each table a dict for JSON with the path and the counts of trials."""
+        """Return the dict of `ImportedTable.counts` for each table."""
         return [table.counts() for table in self.tables]
 
 
 def imported_text(tables: Sequence[Mapping[str, Any]], points: int) -> str:
-    """Return a text that says how many trials are used and why others are skipped: `3 of 5 finished trials of ...`.
+    """Return a text that says for each table how many trials are imported, and why the other trials are skipped.
+
+    With one table: `3 of 5 finished trials of old.csv are imported, 2 not in this space`.
 
     Args:
-        tables: the path and the counts of trials of each table, from `Imports.counts`.
-        points: the number of different points of the used trials.
+        tables: for each table, a dict as `ImportedTable.counts` returns it.
+        points: the number of different points of the imported trials.
     """
     has_repeats = points != sum(counts["used"] for counts in tables)
     if len(tables) == 1:
         return _used_text(tables[0], f" as repeats of {points} points" * has_repeats)
-    return "; ".join([*map(_used_text, tables), *[f"the used trials have {points} different points"] * has_repeats])
+    return "; ".join([*map(_used_text, tables), *[f"the imported trials have {points} different points"] * has_repeats])
 
 
 def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
@@ -103,16 +105,17 @@ def _used_text(counts: Mapping[str, Any], repeats: str = "") -> str:
     }
     others = "".join(f", {number} {remark}" for remark, number in remarks.items() if number)
     if names := ", ".join(counts["ignored"]):
-        others += f", ignoring {names}, which vary there but are not searched here"
-    return f"{counts['used']} of {counts['finished']} finished trials of {counts['source']} are used{repeats}{others}"
+        others += f", ignoring {names} (varied in these trials, but not searched by this study)"
+    source = f"{counts['finished']} finished trials of {counts['source']}"
+    return f"{counts['used']} of {source} are imported{repeats}{others}"
 
 
 def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapping[str, Any] | None = None) -> Imports:
     """Return the complete and failed trials of other studies; skip trials with a point outside `space`.
 
-    If a table has amounts of training, use only the trials with its largest amount. Join all trials of one point into
-    one trial, even across studies. Its scores are the means over the complete trials. If none is complete, the joined
-    trial has the state `failed`.
+    If a table has amounts of training, use only the trials with the table's largest amount. Join all trials of one
+    point into one trial, even across studies. The joined trial's scores are the means over the complete trials. If no
+    trial of the point is complete, the joined trial has the state `failed`.
 
     Args:
         references: study names, study folders, or tables with the columns of trials.csv. A table needs a column for
@@ -124,7 +127,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
     Raises:
         ConfigError: a table does not exist, is given twice, has other metrics, or has an invalid score or amount.
         ConfigError: no trial can be used.
-        ConfigError: `fill` has a value outside of the space, the key of the scale, or a key that every trial has.
+        ConfigError: `fill` has the key of the scale, a key that every trial has, or a value outside of the space.
         DocumentError: config.yaml or import.json in a table's folder cannot be read.
         SpaceError: `fill` has a key that is not searched.
         StudyError: a table cannot be read, or lacks columns.
@@ -141,7 +144,8 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
             by_point[trial.key].append(trial)
     if not by_point:
         counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
-        shorter = " and has its table's largest amount of training" * any(table.shorter for table in tables)
+        is_shorter = any(table.shorter for table in tables)
+        shorter = " and has the largest amount of training in the trial's table" * is_shorter
         raise ConfigError(
             f"study.imports: none of {counted} is in the study's space{shorter}; import other "
             f"trials, or widen the space"
@@ -192,7 +196,10 @@ def _table_paths(references: Sequence[str]) -> list[Path]:
 def _read_table(
     path: Path, space: Space, goal: Goal, fill: Mapping[str, Value]
 ) -> tuple[ImportedTable, list[Trial], set[str]]:
-    """Return the counts, the imported trials, and the keys of `fill` that some trials of the table lack."""
+    """Return three values: the numbers of imported and skipped trials, the imported trials, and a set of keys.
+
+    The set has the keys of `fill` that at least one trial of the table lacks.
+    """
     _refuse_other_metrics(path, goal)
     rows = read_rows(path, ("state", "score"))
     if rows:
@@ -230,7 +237,10 @@ def _read_table(
 
 
 def _ignored(path: Path, finished: Sequence[Row], space: Space) -> list[str]:
-    """Return the known hyperparameters that vary among the finished trials, but are not in the space."""
+    """Return the hyperparameters that vary among the finished trials, but are not in the space.
+
+    The hyperparameters' names come from config.yaml or import.json in the table's folder.
+    """
     import_path = path.with_name(IMPORT)
     known = read_json(import_path, "study.imports").get("keys", []) if import_path.exists() else []
     with suppress(HpoError):
@@ -240,14 +250,14 @@ def _ignored(path: Path, finished: Sequence[Row], space: Space) -> list[str]:
 
 
 def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[str, Value]) -> None:
-    """Refuse a table if an unconditional hyperparameter has neither a column in it nor a value in `fill`."""
+    """Raise StudyError if an unconditional hyperparameter has neither a column in the table nor a value in `fill`."""
     required = [each.key for each in space.dimensions if not each.when and each.key != SCALE]
     for key in own_columns(required):
         if key not in row and key not in fill:
             raise StudyError(
-                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if '{key}' has "
-                f"another name there, import the table again: `hpo import NEW --csv {path} --rename OLD={key}`; if all "
-                f"its trials had the same value, give this value: 'study.imports_fill={{{key}: VALUE}}'"
+                f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if one of these is "
+                f"'{key}' under another name, use `hpo import NEW --csv {path} --rename OLD={key}`; if '{key}' had one "
+                f"value in all these trials, use 'study.imports_fill={{{key}: VALUE}}'"
             )
 
 
@@ -295,13 +305,19 @@ def _refuse_other_metrics(path: Path, goal: Goal) -> None:
 
 
 def metrics_of_table(path: Path) -> Mapping[str, Any]:
-    """Return the direction of each metric, by name, from a file in the table's folder; {} if the file is missing."""
+    """Return the direction of each metric of the table at `path`, by name.
+
+    The directions come from config.yaml or import.json in the table's folder. Return {} if both files are missing.
+    """
     origin = _origin(path)
     return origin.get("metrics") or ({origin["metric"]: origin.get("direction")} if "metric" in origin else {})
 
 
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
-    """Return whether the metrics have the default names (see `unnamed`); such metrics are matched by their order."""
+    """Return whether the metrics of a table have the default names (see `unnamed`).
+
+    The order of such metrics decides which metric of the study each of them is.
+    """
     return list(metrics) == unnamed(len(metrics))
 
 
@@ -310,7 +326,7 @@ def _metrics_text(metrics: Mapping[str, Any]) -> str:
 
 
 def _columns_of_metrics(path: Path, goal: Goal, row: Mapping[str, str]) -> dict[str, str]:
-    """Return the column of each metric and of each value with a limit; StudyError if the table lacks a column."""
+    """Return the column of each metric and of each value with a limit. Raise StudyError if a column is missing."""
     theirs = metrics_of_table(path)
     # The column `score` has the table's leading metric, which need not be the leading metric of this study.
     leading = goal.metric if not theirs or _are_unnamed(theirs) else next(iter(theirs))
@@ -369,7 +385,10 @@ def _amount(where: str, row: Row) -> int:
 
 
 def _join_repeats(repeats: Sequence[Trial], goal: Goal) -> Trial:
-    """Return one trial for all trials of a point: the mean of the complete trials; failed if none is complete."""
+    """Return one trial for all trials of a point. Its values are the means over the complete trials.
+
+    If no trial is complete, return the first trial, whose state is `failed`.
+    """
     complete = [trial for trial in repeats if trial.state == "complete"]
     if not complete:
         return repeats[0]

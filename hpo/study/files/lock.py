@@ -43,7 +43,7 @@ class Holder:
         return self.is_here and self.process == os.getpid()
 
     def __str__(self) -> str:
-        """Return a text for messages, such as `process 30085 on ada`."""
+        """Return the process and its machine as text, such as `process 30085 on ada` or `an unknown process`."""
         return f"process {self.process} on {self.host}" if self.process else "an unknown process"
 
 
@@ -55,7 +55,9 @@ class Lock:
 
     @contextmanager
     def taken(self) -> Iterator[Holder | None]:
-        """Take the lock until the `with` block ends, and yield None. If another process has the lock, yield its holder.
+        """Take the lock until the `with` block ends, and yield None.
+
+        If another process has the lock, do not take the lock, and yield the other process.
 
         Raises:
             StudyError: the file cannot be opened.

@@ -22,14 +22,14 @@ _OWN_STORE = "sqlite:///mlflow.db"
 
 
 def remember(config: StudyConfig, pickled: PickledFunction | None = None, reaches: Iterable[str] = ()) -> None:
-    """Record that this user trusts every study with this objective, objective configuration and space.
+    """Record that this user trusts every study with the objective, objective configuration and space of `config`.
 
-    If a user wrote the strategy, trust only studies with the same strategy settings. If the file cannot be written,
-    record nothing.
+    If the strategy is a user's class, the trusted studies must also have the strategy settings of `config`. If the
+    file of trusted studies cannot be written, record nothing.
 
     Args:
-        pickled: the objective, if it was given from Python.
-        reaches: lines from `reaches_of`: the outside addresses, commands and variables that the user allows.
+        pickled: the objective, if it was given from Python; the trusted studies must also have this pickled objective.
+        reaches: the lines from `reaches_of` that the user allows.
     """
     digests = [_digest(config, pickled), *map(_digest_of, reaches)]
     # Ignore a missing home or a full disk: the cost is that commands ask the user again.
@@ -45,7 +45,7 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
 
 
 def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
-    """Return whether this user has run or trusted a study like this one; `remember` says which studies are alike."""
+    """Return whether this user has run or trusts studies like `config`; `remember` names the settings to compare."""
     return _digest(config, pickled) in _known_digests()
 
 
@@ -107,7 +107,7 @@ def function_of(folder: StudyFolder, frozen: StudyConfig, name: str) -> PickledF
     pickled = folder.pickled_function(frozen)
     if pickled is not None and not is_made_here(frozen, pickled):
         raise StudyError(
-            f"{folder}: reading the pickled objective runs code of this study, which you have not run or trusted here; "
-            f"check the folder, then run `hpo reproduce {name} --trust`"
+            f"{folder}: reading the pickled objective runs the study's code, and you have not run or trusted this "
+            f"study on this machine; check the folder, then run `hpo reproduce {name} --trust`"
         )
     return pickled

@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,12 +20,15 @@ from hpo.study.files.status import read_status
 Verb = Literal["add", "retry", "stop", "raise"]
 _ANSWER = ".answer"
 _SECONDS_BETWEEN_POLLS = 0.1
+# The folder of the study whose search this thread runs. The thread would wait forever for its own answer.
+_ANSWERED_HERE: ContextVar[Path | None] = ContextVar("answered_here", default=None)
 # Advice while an ask-and-tell session has the study open.
 _SESSION_ADVICE: Mapping[Verb, str] = {
-    "add": "add the point in that process (`session.add`), or try again after the session's end",
-    "retry": "add the failed trial's point in that process (`session.add`), or try again after the session's end",
-    "stop": "close the session in that process (`session.close()`), or end the process",
-    "raise": "close the session (`session.close()`), and try again",
+    "add": "add the point in the session's process (`session.add`), or repeat the request after the session's end",
+    "retry": "add the failed trial's point in the session's process (`session.add`), or repeat the request after the "
+    "session's end",
+    "stop": "close the session in the session's process (`session.close()`), or end this process",
+    "raise": "close the session (`session.close()`), and repeat the request",
 }
 
 
@@ -69,9 +73,15 @@ def request(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> str:
     """Send a request to the process that runs a study's search, and return the text of the answer.
 
     Raises:
-        StudyError: the process refuses the request, the search ends before the process reads the request, or an
-            ask-and-tell session has the study open.
+        StudyError: the process refuses the request, the search ends before the process reads the request, an
+            ask-and-tell session has the study open, or this thread runs the search.
     """
+    if _ANSWERED_HERE.get() == folder.path:
+        raise StudyError(
+            f"study: this thread runs the search of {folder}, so it cannot wait for the search's answer; in a "
+            f"callback f(study, trial), use `study.add`, `study.retry` or `study.stop`; raise the budget after the "
+            f"search, or from another process"
+        )
     if read_status(folder).phase == "ask-and-tell":
         raise StudyError(
             f"study: {folder} is open in an ask-and-tell session of {folder.holder() or 'a process'}; a session "
@@ -101,10 +111,10 @@ def _ended_error(folder: StudyFolder, do: Verb, given: Mapping[str, Any]) -> Stu
     name, holder = folder.reference, folder.holder()
     values = " ".join(f"study.{key}={value:.15g}" for key, value in given.items()) if do == "raise" else ""
     advice = {
-        "add": "give the command again; the point is tried when the search continues",
-        "retry": "give the command again; the trials are retried when the search continues",
+        "add": "repeat the request; the point is then tried when the search continues",
+        "retry": "repeat the request; the trials are then retried when the search continues",
         "raise": f"run `hpo resume {name} {values}`",
-        "stop": f"`hpo show {name}` says how it ended",
+        "stop": f"`hpo show {name}` says how the search ended",
     }
     first = "" if holder is None or do == "stop" else f"wait for {holder} (`hpo watch {name}`), then "
     return StudyError(f"study: the search of {folder} has ended, so the request had no effect; {first}{advice[do]}")
@@ -131,10 +141,20 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
                 )
 
 
+@contextmanager
+def answering(folder: StudyFolder) -> Iterator[None]:
+    """In the `with` block, this thread runs the study's search and answers requests, so it must send none."""
+    token = _ANSWERED_HERE.set(folder.path)
+    try:
+        yield
+    finally:
+        _ANSWERED_HERE.reset(token)
+
+
 def refuse_left_over(folder: StudyFolder) -> None:
     """Refuse the requests to an earlier process that was killed before it answered them."""
     for pending in pending_requests(folder):
-        pending.answer("the process that ran the search was killed; give the command again", is_done=False)
+        pending.answer("the process that ran the search was killed; repeat the request", is_done=False)
 
 
 def is_searching(folder: StudyFolder) -> bool:

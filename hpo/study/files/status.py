@@ -28,7 +28,7 @@ _ENDS = {
     "callback": " by a callback",
     "space": ", with nothing left to propose",
 }
-_ADVICE = "remove it: the status is then read from the study's other files"
+_ADVICE = "remove the file; the status is then read from the study's other files"
 NOT_OURS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """The errors that reading a malformed file may raise."""
 
@@ -81,7 +81,7 @@ class Status(BaseModel):
 
     @property
     def score(self) -> float | None:
-        """The value of the leading metric of `best`; None if there is none."""
+        """The leading metric's value in the trial `best`; None if `scores` has no value of this metric."""
         return self.scores.get(next(iter(self.metrics), ""))
 
     @property
@@ -139,7 +139,7 @@ def read_status(folder: StudyFolder) -> Status:
 
 
 def parse_status(text: str, where: str) -> Status:
-    """Return the status from the text of a status file; HpoError if the text or its format is not valid."""
+    """Return the status from the text of a status file; raise HpoError if a field or the format number is not valid."""
     return _validate_status(parse_json(text, where), where)
 
 
@@ -163,7 +163,7 @@ def _read_file(folder: StudyFolder) -> Status | None:
 
 
 def _derive_status(folder: StudyFolder) -> Status:
-    """Derive a study's status from its other files; published studies, for example, have no status file."""
+    """Derive the status of a study without a status file from the study's configuration, report and record."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
     trials = {state: counts.get(state, 0) for state in STATES} if counts else _count_recorded(folder, config)
@@ -251,7 +251,7 @@ class RunningTask(BaseModel):
 
     @property
     def where(self) -> str:
-        """The machine, process and GPUs as text; empty if unknown."""
+        """The machine, process and GPUs of the training, as text; empty if the machine or the process is unknown."""
         return "" if self.host is None or self.process is None else str(Host(self.host, self.process, self.gpus))
 
 

@@ -57,7 +57,7 @@ def refuse_bad_data(study: PreparedStudy) -> None:
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse a searched key that configuration and objective both lack, and a value that the objective refuses."""
+    """Refuse searched keys that configuration and objective lack, and searched values that the objective rejects."""
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}
@@ -127,42 +127,43 @@ def _refuse_bad_value(study: PreparedStudy, dimension: Dimension, value: Value) 
 
 
 def refuse_unknown_metrics(goal: Goal, method: Mapping[str, Any], objective: Objective) -> None:
-    """Raise ConfigError for a metric or a limit that the objective does not report.
+    """Raise ConfigError if the goal names a value that the objective does not report.
 
-    `method` is the result of `describe_method`. If `method` lists no metrics, allow all names. If it lists the columns
-    of a table, allow any name for the leading metric.
+    `method` is the result of `describe_method`. If `method` has neither `metrics` nor `columns`, allow every name. If
+    `method` has `columns` (the objective is a table), allow every name for the leading metric.
     """
     known = [*(method.get("metrics") or ()), *(method.get("columns") or ())]
     if known and "columns" in method:
         known = list(dict.fromkeys([goal.metric, *known]))
     for name in goal.names if known else ():
         if name not in known:
-            key = "metric" if len(goal.metrics) == 1 else "metrics"
+            key = "measured" if name in goal.measured else "limits"
+            if name in goal.metrics:
+                key = "metric" if len(goal.metrics) == 1 else "metrics"
             hint = (
                 "; another kind of data has other metrics"
                 if objective.module.startswith("model.")
                 else "; the objective reports no other metric"
             )
             raise ConfigError(
-                f"study.{key if name in goal.metrics else 'limits'}: must be one of {', '.join(known)}, given {name!r}"
-                f"{nearest(name, known)}{hint}"
+                f"study.{key}: must be one of {', '.join(known)}, given {name!r}{nearest(name, known)}{hint}"
             )
 
 
 def notes_on_space(study: PreparedStudy) -> tuple[str, ...]:
-    """Return a note if a user's objective gets the search space of our own networks; () = it has another space."""
+    """Return a note if a user's objective has the default space, which is for the toolkit's networks; otherwise ()."""
     ours = {".".join(path) for path, _ in leaves(parted(shipped("space", "transformer"))[0])}
     if study.config.objective.startswith("model.") or set(study.space.keys) != ours:
         return ()
     return (
-        f"space: {', '.join(study.space.keys)} are searched, which is the default for the toolkit's own networks; if "
-        f"{study.config.objective} does not use them, give space=none and your own hyperparameters, such as "
-        f"'+space.x=[1,2]'",
+        f"space: the search uses the default hyperparameters for the toolkit's own networks "
+        f"({', '.join(study.space.keys)}); if {study.config.objective} does not use these hyperparameters, give "
+        f"space=none and your own hyperparameters, such as '+space.x=[1,2]'",
     )
 
 
 def notes_on_measured(study: PreparedStudy) -> tuple[str, ...]:
-    """Return one line about the deciding metrics that depend on the machine, such as times; () = there are none."""
+    """Return one line about the metrics and limits whose values depend on the machine, such as times; otherwise ()."""
     decisive = searched_goal(study.config.study).decisive
     measured = [name for name in decisive if name in (study.described.method.get("measured") or ())]
     if not measured:
@@ -181,8 +182,8 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
         return tuple(examples.notes)
     return (
         *examples.notes,
-        "data: the examples have no digests (one hash per example), so duplicates are not found; test "
-        "splits of different data count as the same split if their sizes and labels are the same",
+        "data: the examples have no digests (one hash per example), so duplicates are not found; two test splits "
+        "count as the same split if their examples have the same numbers and labels",
     )
 
 
@@ -237,7 +238,11 @@ def refuse_no_amounts(own: SearchDescription, who: str) -> None:
 
 
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
-    """Refuse an objective that does not fit the strategy's amounts, and trainings that end too early."""
+    """Refuse an objective that cannot train the amounts that the strategy sets.
+
+    Also refuse an objective that needs amounts if the strategy sets none, and trainings that end before the largest
+    amount.
+    """
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
         raise ConfigError(
@@ -265,7 +270,7 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
 
 
 def _refuse_short_trainings(study: PreparedStudy) -> None:
-    """Refuse trainings that end by themselves before the largest amount, because they would count as full trainings."""
+    """Refuse trainings that end by themselves before the largest amount, because such trainings would count as full."""
     if study.objective.describe_length is None:
         return
     full, where, point = study.full_amount, "strategy.max_amount:", dict[str, Value]()
@@ -282,6 +287,7 @@ def _refuse_short_trainings(study: PreparedStudy) -> None:
             where = f"space.{key}: with {point[key]!r}"
     if (shortest := length(point)) < full:
         raise ConfigError(
-            f"{where} a training ends at {shortest:g}, before strategy.max_amount={full}, and would count as a full "
-            f"training; set strategy.max_amount={max(1, math.floor(shortest))}, or make trainings longer"
+            f"{where} a training has the length {shortest:g}, and must reach strategy.max_amount={full}, because all "
+            f"trainings of this amount count as equally long; set strategy.max_amount="
+            f"{max(1, math.floor(shortest))}, or make trainings longer"
         )

@@ -55,9 +55,10 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return the configuration; for an existing study, replace default MLflow settings with the study's first settings.
+    """Return the configuration with the MLflow server and experiment of an existing study's frozen configuration.
 
-    So all runs of a study are on one server, even if MLflow's environment variables have changed.
+    Replace only settings that have their default values. So all runs of a study are on one server, even if MLflow's
+    environment variables have changed.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:
@@ -68,7 +69,7 @@ def with_its_tracker(config: StudyConfig) -> StudyConfig:
     if not restored or before["name"] != now["name"]:
         return config
     where = ", ".join(f"track.{key}={value}" for key, value in restored.items())
-    _log.warning("study '%s' continues with the MLflow settings of its start: %s", config.study.name, where)
+    _log.warning("study '%s' continues with its earlier MLflow settings: %s", config.study.name, where)
     return config.model_copy(update={"track": config.track.model_copy(update=restored)})
 
 
@@ -156,7 +157,11 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
-    """Return the configuration without references to fixed keys; ConfigError if a value contradicts a reference."""
+    """Return the configuration; in `study.references`, keep only the references to keys that trials change.
+
+    Raises:
+        ConfigError: a key's value differs from the value to which the key's reference leads.
+    """
     section = config.study
     if section.references is None:
         return config
@@ -165,8 +170,8 @@ def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     config = config.with_study(references=references or None)
     for key, (given, resolved) in differences(config.objective_config, config.trial_config({})).items():
         raise ConfigError(
-            f"{key}: must be {resolved!r}, given {given!r}; study.references sets it to the value of another key; "
-            f"give that value, or remove {key} from study.references"
+            f"{key}: must be {resolved!r}, given {given!r}; study.references sets {key} to the value of another key; "
+            f"give {key}={resolved!r}, or remove {key} from study.references"
         )
     return config
 
@@ -196,7 +201,9 @@ def _notes_on_imports(study: PreparedStudy, imports: Imports) -> tuple[str, ...]
     # A strategy with amounts compares trials at the same step of their curves, and imported trials have no curve.
     # Only a ladder starts from fully trained trials of its smaller scales.
     learns = name == "ladder" or (study.strategy.learns != "never" and study.full_amount is None)
-    use = "learns from them" if learns else "does not learn from them, and proposes none of their points again"
+    use = "learns from the imported trials"
+    if not learns:
+        use = "does not learn from the imported trials, and does not propose their points again"
     unnamed = [table.source for table in imports.tables if not table.has_metrics]
     scores = "these trials" if len(imports.tables) == 1 else f"the trials of {' and '.join(unnamed)}"
     assumption = f"; the files do not name the metrics of {scores}, so the scores count as {metrics}" if unnamed else ""
@@ -214,8 +221,9 @@ def _refuse_imports_in_other_units(path: Path, config: StudyConfig, study: Prepa
     for metric in study.goal.names:
         for key, (ours, theirs) in units.differences(metric, others).items():
             raise ConfigError(
-                f"study.imports: scores of {path} cannot be compared, because the unit of {metric} depends on {key}, "
-                f"which is {theirs!r} there and {ours!r} in this study; give {key}={theirs!r}, or import nothing"
+                f"study.imports: scores of {path} and of this study cannot be compared, because the unit of {metric} "
+                f"depends on {key}: {key} is {theirs!r} in the imported study, and {ours!r} in this study; give "
+                f"{key}={theirs!r}, or import nothing"
             )
 
 
@@ -227,7 +235,7 @@ def load_study(
 ) -> PreparedStudy:
     """Return an existing study with its data; use `known_study` if no data are necessary.
 
-    This does not check that the data are unchanged; `open_study` and `read_study` compare them with the record.
+    The data may have changed since the study began; `open_study` and `read_study` compare the data with the record.
 
     Args:
         name: the study's name under runs/, or its folder.
@@ -237,8 +245,8 @@ def load_study(
         elsewhere: new paths of the study's data sources, by key.
 
     Raises:
-        HpoError: a check fails, the configuration differs without permission, the folder is a published copy, or this
-            user does not trust the study's pickled objective.
+        HpoError: a check fails, `config` differs from the frozen configuration in a key that must not differ, the
+            folder is a published copy, or this user does not trust the study's pickled objective.
     """
     folder = find_study(name)
     frozen = folder.config()

@@ -1,4 +1,4 @@
-"""The scales of a study: adds the scale to the space, finds the scales' costs for a ladder, and checks the scales."""
+"""Prepares the scales of a study: checks them, adds `study.scale` to the space, and computes costs for a ladder."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -33,13 +33,13 @@ _COMPARING_KEYS = {
 
 
 def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
-    """Return the configuration with the scale as a dimension of the space, and with all settings of a ladder.
+    """Return the configuration with the scale as a dimension of the space; without scales, return it unchanged.
 
-    Without scales, return the configuration unchanged.
+    If the strategy is a ladder, also set all settings of the ladder.
 
     Raises:
-        ConfigError: the scales are invalid, the strategy does not support scales, a ladder has no scales, or the space
-            has a reserved key.
+        ConfigError: the scales are invalid, the strategy does not support scales, the strategy is a ladder but there
+            are no scales, or the space has a reserved key.
     """
     scales, strategy = config.study.scales, dict(config.strategy)
     is_ladder, branch = strategy.get("name") == "ladder", config.space.get("study")
@@ -73,7 +73,10 @@ def with_scales(config: StudyConfig, objective: Objective) -> StudyConfig:
 
 
 def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[Trial]) -> tuple[str, ...]:
-    """Return a line if a new ladder without imports uses up its budget before the target scale; otherwise ()."""
+    """Return a line with the missing budget if a ladder's budget ends before the target scale; otherwise ().
+
+    With imported trials, always return ().
+    """
     ladder = strategy.strategy if isinstance(strategy, FirstPoints) else strategy
     if imports or not isinstance(ladder, Ladder):
         return ()
@@ -83,15 +86,15 @@ def notes_on_scales(config: StudyConfig, strategy: Strategy, imports: Sequence[T
     plan = ", ".join(map(str, ladder.counts))
     return (
         f"study.trials: a budget of {config.study.trials} trials ends before the target scale, and gives no winner; "
-        f"the ladder plans {plan} trials, from the smallest scale to the target; set study.trials to at least "
-        f"{needed}, now or later with `hpo resume`",
+        f"the ladder plans {plan} trials, from the smallest scale to the target, so the target begins with trial "
+        f"number {needed}; set study.trials={needed} or more, or raise study.trials later with `hpo resume`",
     )
 
 
 def refuse_imports_of_other_scales(path: Path, source_config: StudyConfig, config: StudyConfig) -> None:
-    """Raise ConfigError if the study's first scales are not the scales of the imported trials.
+    """Raise ConfigError if the study's scales do not begin with all scales of the imported study, in the same order.
 
-    Trials of a study without scales count as trials of the smallest scale.
+    If the imported study has no scales, its configuration must have the values of the first scale.
     """
     scales, theirs = config.study.scales or [], source_config.study.scales
     if theirs is not None and theirs != scales[: len(theirs)]:
@@ -190,6 +193,8 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
     Raises:
         HpoError: the configuration is not valid, or neither the configuration nor the objective has scales.
     """
+    if over not in ("width", "depth"):
+        raise ConfigError(f"over: must be width or depth, given {over!r}")
     config = config_from_dict(tree)
     objective = resolve(config.objective, str(Path.cwd()), config.secrets)
     objective.refuse_bad_config(config.objective_config)
@@ -198,8 +203,8 @@ def with_scales_given(tree: Mapping[str, Any], over: str) -> tuple[dict[str, Any
         return dict(tree), objective, known
     if known is None:
         raise ConfigError(
-            f"study.scales: {objective.owner} has no function 'describe_scales' with the sizes to compare; give two or "
-            f"more scales, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
+            f"study.scales: is missing, and {objective.owner} has no function 'describe_scales' that returns default "
+            f"scales; give two or more scales, such as '[{{width: 32}}, {{width: 64}}, {{width: 128}}, {{width: 256}}]'"
         )
     return replaced(tree, {"study.scales": [dict(changes) for changes in known.scales]}), objective, known
 

@@ -21,16 +21,17 @@ from hpo.workers.training.tasks import Task
 
 @dataclass(frozen=True)
 class Repetition:
-    """A recorded value of a trial, and the value that the same training has now.
+    """A recorded value of a trial, and the same value after the trial's trainings are repeated.
 
     Attributes:
         trial: the trial's number.
-        name: the task's name in trials.csv, such as `fold_0`; for a finalist's training on a fresh seed, `fresh_K`; for
-            a mean, the metric's name.
+        name: the task's name in trials.csv, such as `fold_0`; for a finalist's trainings on fresh seeds, `fresh_0`,
+            `fresh_1` and so on; for a mean, the metric's name.
         recorded: the value in trials.csv; for fresh seeds, the value in `finalists` of report.json.
-        reproduced: the value now; None if the training failed.
-        error: why the training failed; None if it did not fail.
-        is_mean: whether the value is a mean over the trial's tasks. Only the leading metric has a value for each task.
+        reproduced: the value after the repetition; None if the repeated training failed.
+        error: why the repeated training failed; None if it did not fail.
+        is_mean: whether the value is a mean over the trial's trainings. Only the leading metric has a value for each
+            training.
         is_fresh: whether the value comes from a finalist's trainings on fresh seeds.
     """
 
@@ -62,9 +63,9 @@ def reproduce(
 ) -> list[Repetition]:
     """Train trials again with their recorded seeds, in this process, and return each comparison with a recorded value.
 
-    For each training, compare the leading metric. If all folds are trained, also compare the trial's means: one for
-    each other metric, and one for each value with a limit. Skip the means of values that depend on the machine; see
-    `measured_metrics`. If `folds` is None, also repeat a finalist's trainings on fresh seeds.
+    For each training, compare the leading metric. If all folds are trained, also compare the means of the other values
+    in `Goal.names` over the trial's trainings. Skip the means of values that depend on the machine; see
+    `measured_metrics`. If `folds` is None and a trial is a finalist, also repeat the trial's trainings on fresh seeds.
 
     Args:
         which: `best`, `all` or a trial's number.
@@ -95,9 +96,12 @@ def reproduce(
 
 @dataclass(frozen=True)
 class _Trainings:
-    """Trainings of one trial, with the recorded value of each training and the recorded mean of each metric.
+    """Trainings of one trial, with recorded values.
 
-    Values and means are by name. `means` is empty if only some of the trial's trainings are repeated.
+    Attributes:
+        values: the recorded score of each training, by the task's name.
+        means: the recorded mean of each metric over the trainings, by the metric's name; empty if only some of the
+            trial's trainings are repeated.
     """
 
     tasks: Sequence[Task]
@@ -107,7 +111,10 @@ class _Trainings:
 
 
 def _trainings(recorded: Recorded, study: PreparedStudy, row: Row, folds: Sequence[int] | None) -> Iterator[_Trainings]:
-    """Yield a trial's trainings in the search; if `folds` is None, also a finalist's trainings on fresh seeds."""
+    """Yield a trial's trainings in the search.
+
+    If `folds` is None and the trial is a finalist, also yield the trial's trainings on fresh seeds.
+    """
     point, layout = point_of(row, study.space), study.layout
     if point is None:
         raise StudyError(f"trials.csv: trial {row['number']} is not in the study's space; restore the file")
@@ -129,9 +136,9 @@ def _trainings(recorded: Recorded, study: PreparedStudy, row: Row, folds: Sequen
 
 
 def _repeat(study: PreparedStudy, trainings: _Trainings, dispatcher: LocalDispatcher) -> Iterator[Repetition]:
-    """Run the trainings, and yield a `Repetition` of each training, then a `Repetition` of each mean.
+    """Run the trainings. Yield a `Repetition` for each training, then one for each metric's mean over the trainings.
 
-    Skip the means of the leading metric and of metrics that depend on the machine (see `measured_metrics`).
+    Yield no mean for the leading metric, and none for metrics that depend on the machine (see `measured_metrics`).
     """
     done: list[Outcome] = []
     for task, (name, before) in zip(trainings.tasks, trainings.values.items(), strict=True):

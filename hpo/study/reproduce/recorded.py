@@ -49,7 +49,7 @@ class StudyFiles:
     Attributes:
         folder, config: the folder, and its frozen configuration.
         report: the content of report.json; {} if the file is missing.
-        allowed: the changes of the basis with which the study was continued.
+        allowed: the changes of the study's basis that users allowed when they continued the study.
         changes: a line for each difference from the recorded environment, and for each allowed change.
         is_same_machine: whether scores can be bit-identical in this environment. `read_recorded` also compares data
             and code to decide this.
@@ -207,7 +207,8 @@ def recorded_winner(rows: Iterable[Row], report: Mapping[str, Any], study: Study
         study: the section `study` of the configuration.
 
     Returns:
-        The row; None if no trial is complete (at the largest scale), or if no trial keeps the limits.
+        The row; None if no trial is complete, or if no complete trial keeps the limits. In a study with scales, only
+        the trials at the largest scale count.
     """
     complete = [row for row in rows if row["state"] == "complete" and is_at_target(row, study)]
     winner = str(inner(report, "winner").get("number"))
@@ -241,7 +242,10 @@ def _as_trial(row: Row, goal: Goal) -> Trial:
 
 
 def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each difference from the report's data; compare the splits or, without a split, the files."""
+    """Yield a line for each difference between the study's data and the data in the report.
+
+    Compare the splits; if the report has no splits, compare the data files.
+    """
     before, parts = inner(report, "data", "split", "parts"), study.plan.parts if study.plan else {}
     for part in {**before, **parts} if before else ():
         old, new = inner(before, part).get("fingerprint"), parts.get(part, {}).get("fingerprint")
@@ -260,10 +264,11 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
 
 
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
-    """Yield a line for each revision, code file, toolkit file and library version that differs from the report.
+    """Yield a line for each difference between the study's current code and the code in the report.
 
-    Leave out the libraries in the report's `environment`, because `read_files` compares their versions. Without a
-    report, yield nothing.
+    Compare the revisions of the toolkit's search code, the user's code, the toolkit's files and the library versions.
+    Leave out the libraries in the report's `environment`, because `read_files` compares their versions. If `report` is
+    empty, yield nothing.
 
     Raises:
         StudyError: the report's description of the code is malformed.
@@ -310,8 +315,8 @@ def _refuse_tampered(folder: StudyFolder, report: Mapping[str, Any]) -> None:
             raise StudyError(f"{short_path(path)}: is missing; restore the file, or write it again with `hpo report`")
         if not folder.is_file(name, digest):
             raise StudyError(
-                f"{short_path(path)}: has changed since the report was written; restore the file; if the study "
-                f"continued after the report, write the report again with `hpo report`"
+                f"{short_path(path)}: has changed since the report was written; restore the file, or, if the study "
+                f"has continued since the report, write the report again with `hpo report`"
             )
 
 
@@ -319,7 +324,8 @@ def unpack_report(path: Path, into: Path, which: str) -> StudyFolder:
     """Make a study's folder from a report alone; the folder's trials.csv has only the winner.
 
     Raises:
-        HpoError: the file is no report, the report has no winner with a score, or `which` selects other trials.
+        HpoError: the file is no report, the report has no winner with a score, or `which` is neither `best` nor the
+            winner's number.
     """
     report = upgraded("report", read_json(path), str(path))
     winner = report.get("winner")

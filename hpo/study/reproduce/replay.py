@@ -40,12 +40,12 @@ class Replay:
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Return the replay's prepared study; copy the added points and the stops of trials from the original study.
+        """Return the replay's prepared study, with the added points and the stops of trials of the original study.
 
         With `study.order=free`, also set the field `script`: the outcomes that were known at each original proposal.
 
         Raises:
-            HpoError: the report's added points or user actions cannot be read.
+            HpoError: `added_points` or `user_actions` in the report cannot be read.
         """
         added = read_added(self.files.report.get("added_points", ()), prepared.space)
         actions = read_actions(self.files.report.get("user_actions", ()))
@@ -79,7 +79,8 @@ def read_added(reported: Any, space: Space) -> tuple[AddedPoint, ...]:
         return tuple(_added_point(each, read_point(where, each["point"], space, {})) for each in reported)
     except (KeyError, TypeError, ValueError) as error:
         raise StudyError(
-            f"{where}: must be a list of points, each with `after`, given {reported!r:.80}; restore the file"
+            f"{where}: must be a list of points (mappings with the keys `point` and `after`), given {reported!r:.80}; "
+            f"restore report.json"
         ) from error
 
 

@@ -60,9 +60,9 @@ def are_fully_trained(config: StudyConfig, record: Record) -> bool:
 
 
 def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
-    """Return a `Trial` for each full training after the search.
+    """Return a `Trial` for each trial that was fully trained after the search, with the outcomes of this training.
 
-    Leave out a training if one of its tasks has failed or has no outcome. Also leave out a training if the search
+    Leave out a trial if a task of its full training has failed or has no outcome. Also leave out a trial if the search
     itself has fully trained the same point, for example after the user raised the budget.
     """
     known, section, trials = Notes(record).full_outcomes, config.study, record.trials()
@@ -79,9 +79,10 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
-    """Return the trials that have trainings after the search; leave out the trainings in `further`.
+    """Return the trials that have outcomes of other trainings after the search than the full trainings in `further`.
 
-    Each trial has only the outcomes of these trainings: trainings on fresh seeds, and full trainings.
+    The other trainings are trainings on fresh seeds, and full trainings that `further` lacks. Each returned trial has
+    only the outcomes of the other trainings.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []
@@ -155,7 +156,10 @@ def num_to_finish(config: StudyConfig) -> int:
 
 
 def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
-    """Return the further training of a trial, from amount `trained` to `full`, as a trial without outcomes."""
+    """Return a trial without outcomes that continues `trial` from the amount `trained`.
+
+    `full` is the amount of the returned trial, as in `Proposal.amount`.
+    """
     return replace(trial.as_opened, amount=full, continues=trial.number, trained=trained)
 
 

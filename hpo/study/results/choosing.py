@@ -30,8 +30,8 @@ def choose_best(
         at_target: whether the winner must have the target scale.
 
     Returns:
-        The winner. None if no trial is complete (with `at_target`: at the target scale), or if none keeps the limits.
-        Once the finalists decide, also None if no finalist keeps the limits.
+        The winner. None if no complete trial keeps the limits or, with `at_target`, if none of these trials has the
+        target scale. Once outcomes on fresh seeds decide, also None if no finalist keeps the limits on fresh seeds.
     """
     deciding = deciding_finalists(again) or trials
     members = front(deciding)
@@ -54,13 +54,15 @@ def deciding_finalists(again: Sequence[Trial]) -> list[Trial]:
 def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     """Return the trial that `choice` picks from a nonempty Pareto front; in a tie, pick the earlier trial.
 
-    - `knee`: the smallest sum of losses, each scaled from 0 (the front's best) to 1 (its worst). With two metrics this
-      is the trial farthest from the straight line between the front's ends (Das 1999, "On characterizing the 'knee' of
-      the Pareto curve based on normal-boundary intersection").
-    - `first_within_limits`: the best value of the leading metric.
-    - weights by metric: the smallest weighted sum of the scaled losses; a metric without a weight does not count.
-    - `{best: a, within: {b: share}}`: the best `a` among the trials whose `b` is worse than the front's best `b` by at
-      most this share. If no trial meets all shares, the choice is among the trials that exceed the shares least.
+    - `knee`: the trial with the smallest sum of losses, each scaled from 0 (the front's best) to 1 (the front's worst).
+      With two metrics this is the trial farthest from the straight line between the front's ends (Das 1999, "On
+      characterizing the 'knee' of the Pareto curve based on normal-boundary intersection").
+    - `first_within_limits`: the trial with the best value of the first metric; all trials on the front keep the limits.
+    - weights by metric: the trial with the smallest weighted sum of the scaled losses. A metric without a weight does
+      not count.
+    - `{best: a, within: {b: share}}`: the trial with the best `a` among the trials whose `b` is worse than the front's
+      best `b` by at most this share. If no trial meets all shares, the choice is among the trials that exceed the
+      shares least.
     """
     members = sorted(members, key=lambda trial: trial.number)
     return members[choose_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
@@ -94,7 +96,10 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
 
 
 def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return how far each trial exceeds the allowed shares (`within` in `choose`), summed over the metrics."""
+    """Return for each trial by how much it exceeds the shares in `within` (see `choose`), summed over the metrics.
+
+    A share is the allowed distance from the front's best loss in a metric, divided by that loss's absolute value.
+    """
     beyond = np.zeros(len(losses))
     for name, share in shares.items():
         column = losses[:, names.index(name)]
@@ -108,7 +113,7 @@ def why(choice: Choice) -> str:
     if choice == "knee":
         return "the knee of the front"
     if choice == "first_within_limits":
-        return "the best of the leading metric within the limits"
+        return "the trial with the best value of the leading metric within the limits"
     assert isinstance(choice, Mapping)
     if "within" in choice:
         shares = " and ".join(
@@ -159,10 +164,11 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
 def cheapest(trials: Iterable[Trial]) -> Trial:
     """Return the trial with the lowest cost; of several such trials, return the best.
 
-    Under a strategy with amounts, compare the cost of one unit instead of the whole cost.
+    The compared cost is the cost of one unit for trials with an amount of training, and the total cost otherwise.
 
-    Source: the 1 SE rule for the smallest tree, section 3.4.3 of Breiman, Friedman, Olshen & Stone 1984,
-    "Classification and Regression Trees".
+    `choose_best` calls this with the trials within one standard error of the best trial. Source of this choice: the
+    1 SE rule for the smallest tree, section 3.4.3 of Breiman, Friedman, Olshen & Stone 1984, "Classification and
+    Regression Trees".
     """
     return min(trials, key=lambda trial: (compared_cost(trial), trial.loss, trial.number))
 

@@ -38,8 +38,8 @@ class Expected:
     """The expected scores of the winner.
 
     Attributes:
-        worths: the expected value of each metric and of each value with a limit, by name. Values with unknown noise
-            are left out. Metrics to maximize are negated, so that lower is better.
+        worths: the winner's expected values, by the names in `Goal.names`. Names whose noise is unknown are left out.
+            Metrics to maximize are negated, so that lower is better.
         num_candidates: the number of trials from which the winner was chosen.
         of_all: whether the noise is estimated from all complete trials, because few have the winner's scale and amount.
     """
@@ -51,7 +51,7 @@ class Expected:
     _search: "_Group | None"
 
     def score(self, name: str) -> ExpectedScore:
-        """Return the expected score for a name in `Goal.names`, such as a metric, with a 95 % interval.
+        """Return the winner's expected score for one name in `Goal.names`, and the 95 % interval of this score.
 
         The ends of the interval are within the bounds that the objective describes for this name.
         """
@@ -61,13 +61,13 @@ class Expected:
         return ExpectedScore(value, low, high, self.num_candidates, self.of_all)
 
     def gain_over(self, other: Trial) -> Gain | None:
-        """Return, for the leading metric, the gain of the winner's expected score over another trial's recorded score.
+        """Return, for the leading metric, the gain of the winner's expected score over `other`'s recorded score.
 
         Both trials have scores on the same folds, so fold effects cancel.
 
         Returns:
-            The gain; None if the other trial has the winner's point, or another amount or scale, or if the noise of the
-            scores is unknown.
+            The gain. None if `other` has the winner's point, if its amount or scale differs from the winner's, or if
+            the noise of the scores is unknown.
         """
         winner, metric = self._run.winner, self._run.goal.metric
         assert winner is not None
@@ -89,7 +89,10 @@ class Expected:
 
 
 def gain(ours: Worth, theirs: Worth) -> Gain:
-    """Return how much lower `ours` is than `theirs`, with an interval. Fold effects cancel: both trials share them."""
+    """Return how much lower the value of `ours` is than the value of `theirs`, with a 95 % interval.
+
+    `ours` and `theirs` come from two trials with the same fold effects, so fold effects cancel.
+    """
     value, own = theirs.value - ours.value, [ours.own, theirs.own]
     if ours.is_alone or theirs.is_alone:
         # With a single trial, fold effects cancel only in the differences fold by fold.
@@ -132,16 +135,18 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 
 
 def expected_of(run: StudyRun) -> Expected | None:
-    """Return the winner's expected scores; None if there is no winner, or if its scores cannot be corrected.
+    """Return the winner's scores, corrected for the choice of the winner by noisy scores.
 
-    Scores cannot be corrected if their noise is unknown. They also cannot be corrected after `hpo extend` without
-    finalists on fresh seeds, because another study's scores on the same seeds chose the trials.
-
-    The candidates are the finalists or, without finalists, the complete trials with the winner's scale and amount. The
-    noise of finalists is estimated also from their scores in the search.
+    The candidates for the winner are the finalists or, without finalists, the complete trials with the winner's scale
+    and amount. The noise of the finalists' scores is estimated from fresh seeds and from the search.
 
     With a single fold and seed, the noise is known only if three conditions hold: there are no finalists, the study has
     one metric and no limits, and the objective describes the metric as a share of independent examples.
+
+    Returns:
+        The expected scores. None if there is no winner, or if the noise of the scores is unknown. Also None if
+        `hpo extend` made the study and no finalist has scores on fresh seeds: the other study has chosen the trials by
+        scores on the same seeds, and this study cannot correct this choice.
     """
     winner, goal = run.winner, run.goal
     if winner is None or (run.config.study.extends is not None and not run.fresh):
@@ -169,7 +174,8 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
     """Return the trials that could have become the winner, and their `Candidates`; None if the noise is unknown.
 
     Take these trials from `equal`, the complete trials with the winner's scale and amount. With several folds or seeds,
-    estimate the noise from the trials in `noisy`.
+    estimate the noise from the trials in `noisy`. With one fold and one seed, compute the noise of a share of examples
+    from the number of examples; the noise of other metrics is then unknown.
     """
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])
@@ -222,7 +228,10 @@ def _finalist_candidates(run: StudyRun, search: _Group | None) -> _Group | None:
 
 
 def _variance_of_seeds(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
-    """Return the variance of each value over the repeats of a fold, averaged over folds and trials."""
+    """Return, for each name in `Goal.names`, the variance of the value over the repeats of one fold (divisor n - 1).
+
+    The variances are averaged over the folds and the trials.
+    """
     tasks = np.array([[[o.metrics[name] for name in goal.names] for o in t.outcomes.values()] for t in trials])
     by_repeat = tasks.reshape(len(trials), -1, layout.folds, len(goal.names))
     variances: Array = by_repeat.var(axis=1, ddof=1).mean(axis=(0, 1))
@@ -253,7 +262,7 @@ def _values(trials: Sequence[Trial], goal: Goal, layout: TaskLayout) -> Array:
 
 
 def _signs(goal: Goal) -> dict[str, float]:
-    """Return a sign for each value in `Goal.names`, by name: -1 for a metric to maximize, and 1 for all others."""
+    """Return a sign for each name in `Goal.names`: -1 for a metric to maximize, and 1 for all other names."""
     return {name: loss_sign(goal.metrics[name]) if name in goal.metrics else 1.0 for name in goal.names}
 
 
@@ -276,7 +285,7 @@ def _noise_of_share(losses: Array, examples: int) -> Noise:
 def _chooser(trials: Sequence[Trial], costs: Array, section: StudySection, goal: Goal) -> Choose:
     """Return a function that chooses the winner of `trials` from their mean values, as `choose_best` does.
 
-    `costs` are the costs in the search, also of finalists.
+    `costs` has the cost of each trial in the search (see `compared_cost`); a finalist's fresh seeds do not count.
     """
     signs, names = _signs(goal), list(goal.metrics)
     errors = [standard_error(trial, goal.metric) or 0.0 for trial in trials]

@@ -17,15 +17,17 @@ _LEAST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of each trial's loss in one column. A column is a fold or, with a hold-out split, a seed.
+    """The noise of trials' losses. A trial has one loss per column: a fold or, with a hold-out split, a seed.
 
     Attributes:
-        variances: for each trial, the variance of the loss around the expected loss. The expected loss is the trial's
-            mean plus the effect of the fold.
-        freedom: the degrees of freedom of each variance.
-        effects: the effect of each fold on the loss of every trial; 0 for seeds, which have no common effects.
-        effects_noise: the variance of `effects` that comes from the noise of the trials.
-        has_one_trial: whether the columns are folds of a single trial; the noise then includes fold effects.
+        variances: for each trial, the variance of a single loss around its expected value. The expected value is the
+            trial's mean loss plus the effect of the fold.
+        freedom: the degrees of freedom of each variance in `variances`.
+        effects: for each column, the shift of all trials' losses. If the columns are seeds, every effect is 0, because
+            a seed does not shift all trials equally.
+        effects_noise: the part of the variance of `effects` that comes from the noise of the trials.
+        has_one_trial: whether there is only one trial and its columns are folds; `variances` then includes the fold
+            effects, because these cannot be separated from the noise.
     """
 
     variances: Array
@@ -35,11 +37,14 @@ class Noise:
     has_one_trial: bool = False
 
     def of(self, rows: Sequence[int]) -> "Noise":
-        """Return the noise of the trials in these rows."""
+        """Return the noise of some of the trials; `rows` has their indexes in `variances`."""
         return replace(self, variances=self.variances[[*rows]], freedom=self.freedom[[*rows]])
 
     def pooled_with(self, before: "Noise") -> "Noise":
-        """Pool the variances with an earlier estimate for the same trials, and return the resulting noise."""
+        """Return this noise, with each variance pooled with the variance of the same trial in `before`.
+
+        The degrees of freedom weight the variances.
+        """
         freedom = self.freedom + before.freedom
         variances = (self.freedom * self.variances + before.freedom * before.variances) / freedom
         return replace(self, variances=variances, freedom=freedom)
@@ -51,9 +56,9 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     With few columns, the variance of a single trial is a poor estimate, so each variance is shrunk towards a line. The
     line predicts the variance from the trial's rank, because trials far from the best are often noisier. The method is
     moderated variances (Smyth 2004, "Linear models and empirical Bayes methods for assessing differential expression in
-    microarray experiments", sections 3 and 6) with the trend of the program limma. The uncertainty of the line (the
-    leverage of each trial) reduces the degrees of freedom. With fewer than 8 trials there is no trend. With fewer than
-    4 trials, every trial gets the mean variance.
+    microarray experiments", sections 3 and 6) with the trend of the program limma. The uncertainty of the line at a
+    trial's rank reduces the degrees of freedom of the trial's variance. With fewer than 8 trials, the line is constant.
+    With fewer than 4 trials, every trial gets the mean variance.
 
     If the columns are folds, a fold is assumed to shift the losses of all trials equally. This shift is the effect of
     the fold. The effect is estimated as a weighted mean of the differences between each trial's loss in the fold and

@@ -1,7 +1,7 @@
 """Estimates the true value of the best of many noisy trials.
 
-The estimate is the mean of the best trial minus the optimism. The optimism is the error that comes from choosing the
-best trial by noisy means.
+The estimate is the mean score of the best trial minus the optimism. The optimism is the error that arises because the
+mean scores by which the best trial is chosen contain noise.
 """
 
 import math
@@ -15,7 +15,7 @@ from hpo.study.results.noise import Noise
 from hpo.trials.fronts import Array, best_first, is_on_front
 
 Choose = Callable[[Array], int | None]
-"""A function from the trials' means, with shape (trials, values), to the winner's row; None without a winner."""
+"""A function from the trials' means, with shape (trials, names), to the winner's row; None without a winner."""
 
 # A trial is no candidate if it is worse than the median by more than this multiple of the best trial's lead over the
 # median.
@@ -33,7 +33,7 @@ _ABOUT = np.linspace(-2, 2, 9)
 
 @dataclass(frozen=True)
 class Variance:
-    """The variance of a mean, and its degrees of freedom."""
+    """The variance of a mean (`size`), and the degrees of freedom of this variance (`freedom`)."""
 
     size: float
     freedom: float
@@ -41,7 +41,7 @@ class Variance:
 
 @dataclass(frozen=True)
 class Worth:
-    """The expectation of one of the chosen trial's values, such as a metric.
+    """The expected value of the chosen trial for one name in `Goal.names`.
 
     Attributes:
         value: the mean of the trial's observed values minus the optimism. The optimism is the mean error (observed
@@ -50,7 +50,7 @@ class Worth:
             winner's error in simulated searches.
         folds: the variance of the mean fold effect, which all trials share.
         columns: the observed value in each fold or, with a hold-out split, with each seed.
-        is_alone: whether there is no other trial; then `own` includes the fold effects.
+        is_alone: whether the columns are folds and there is no other trial; then `own` includes the fold effects.
     """
 
     value: float
@@ -65,10 +65,10 @@ class Candidates:
     """The trials from which the winner is chosen.
 
     Attributes:
-        values: an array with shape (trials, columns, values). A column is a fold or, with a hold-out split, a seed. The
-            last axis has one value for each name in `Goal.names`, such as a metric. Metrics to maximize are negated, so
-            that lower is better.
-        noises: for each name in `Goal.names`, the noise of all trials.
+        values: an array with shape (trials, columns, names). A column is a fold or, with a hold-out split, a seed. The
+            last axis has one value for each name in `Goal.names`, or only for the first name if the noise of the others
+            is unknown. Metrics to maximize are negated, so that lower is better.
+        noises: for each name, one `Noise` with the variances of all trials.
     """
 
     values: Array
@@ -76,21 +76,21 @@ class Candidates:
 
     @property
     def means(self) -> Array:
-        """The mean of each value over the columns (folds or seeds), for each trial; shape (trials, values)."""
+        """The means of `values` over the columns (folds or seeds), with shape (trials, names)."""
         means: Array = self.values.mean(axis=1)
         return means
 
     @property
     def errors(self) -> Array:
-        """The standard errors of the means, without fold effects, as an array with shape (trials, values)."""
+        """The standard errors of `means`, with shape (trials, names); the errors do not include fold effects."""
         errors: Array = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1) / self.values.shape[1])
         return errors
 
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
-        """Return the expectation of each value, such as a metric, for the trial in row `chosen`.
+        """Return, for each name, the expected value of the trial in row `chosen`.
 
-        The expectation is the observed mean minus the winners' mean error in simulated searches. `choose` picks these
-        winners.
+        The expected value is the observed mean minus the mean error (observed minus true mean) of the winners in
+        simulated searches. `choose` picks these winners.
         """
         excess, spread = self._optimism(choose)
         columns, worths = self.values.shape[1], list[Worth]()
@@ -106,12 +106,11 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return two arrays with one number per name in `Goal.names`: the mean and variance of the winner's error.
+        """Return two arrays with one number per name: the mean and the variance of the winner's error.
 
-        The error is the winner's observed mean minus the winner's true mean. Lower values are better, so a mean error
-        below 0 says that the winner looks too good. Use a parametric bootstrap: each simulated search
-        draws the observed means of the trials around their estimated true means. Then `choose` picks the winner of this
-        search.
+        The error is the winner's observed mean minus the winner's true mean. Lower means are better, so a mean error
+        below 0 says that the winner looks too good. Use a parametric bootstrap: each simulated search draws the
+        observed means of the trials around their estimated true means. Then `choose` picks the winner of this search.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape
@@ -133,7 +132,7 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return the correlation of the noise between every two values, with shape (values, values)."""
+        """Return the correlation matrix of the noise of different names, with shape (names, names)."""
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects
@@ -150,14 +149,15 @@ class Candidates:
 
 
 def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1) -> NDArray[np.intp]:
-    """Return the rows of the trials that may be the best; leave out far worse trials, such as diverged trainings.
+    """Return the row indexes of the trials that may be the best.
 
-    With several metrics, include the trials on the Pareto front. If more than 1000 rows remain, return the best 1000.
+    Leave out trials that are far worse than the median trial in the leading metric, such as diverged trainings. With
+    several metrics, include the trials on the Pareto front. If more than 1000 trials remain, return only the best 1000.
 
     Args:
-        means: the means of the trials, with shape (trials, values). Lower values are better.
-        keep_limits: for each trial, whether it keeps the limits; at least one trial must.
-        num_metrics: how many of the first values are metrics; all others are values with a limit.
+        means: the means of the trials, with shape (trials, names). Lower means are better.
+        keep_limits: for each trial, whether it keeps the limits; at least one trial must keep the limits.
+        num_metrics: the number of metrics; the metrics are the first columns of `means`.
     """
     leading = means[:, 0]
     middle = np.median(leading[keep_limits])

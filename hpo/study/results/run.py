@@ -72,7 +72,7 @@ class StudyRun:
 
     @classmethod
     def read(cls, folder: StudyFolder) -> Self:
-        """Return the run of the study in a folder, read-only; HpoError if the study cannot be read."""
+        """Return the run of the study in a folder without changing a file; raise HpoError if a file is not valid."""
         config = folder.config()
         try:
             return cls._read_folder(folder, config)
@@ -120,7 +120,10 @@ class StudyRun:
 
     @property
     def has_front(self) -> bool:
-        """Whether the report shows a Pareto front: with several metrics, with limits, or after changes of limits."""
+        """Whether the report shows a Pareto front.
+
+        The report shows a front if the study has several metrics or has limits, or if a user has changed the limits.
+        """
         return not self.goal.is_single or bool(self.notes.changed_choices)
 
     @property
@@ -177,7 +180,9 @@ class StudyRun:
         if number not in trials:
             last = max(trials, default=0)
             allowed = (
-                f"its trials are 0 to {last}" if last else "it has only trial 0" if trials else "it has no trial yet"
+                f"the study has the trials 0 to {last}"
+                if last
+                else f"the study has {'only trial 0' if trials else 'no trial yet'}"
             )
             raise StudyError(f"trial: study '{name}' has no trial {number}; {allowed}")
         return trials[number]
@@ -199,7 +204,10 @@ class StudyRun:
 
     @cached_property
     def fresh(self) -> dict[int, Trial]:
-        """The finalists with their scores on fresh seeds, by number; {} if the search's scores choose the winner."""
+        """The complete finalists by trial number, with only their scores on fresh seeds.
+
+        {} without finalists, and while a finalist is running; then the scores in the search decide about the winner.
+        """
         return {trial.number: trial for trial in deciding_finalists(self._fresh_finalists)}
 
     @property
@@ -222,7 +230,7 @@ class StudyRun:
 
     @property
     def fresh_winner(self) -> Trial | None:
-        """The winner with its scores on fresh seeds; None if the search's scores chose the winner."""
+        """The winner with only its scores on fresh seeds; None if the scores in the search decide about the winner."""
         return None if self.winner is None else self.fresh.get(self.winner.number)
 
     @cached_property
@@ -255,8 +263,8 @@ def _database_file(folder: StudyFolder, config: StudyConfig) -> Path | None:
 def _read_trials(table: Iterable[Row], space: Space, goal: Goal, layout: TaskLayout) -> Iterable[Trial]:
     """Yield the trials of a trials.csv.
 
-    The table has each task's score, but only the trial's means of the other metrics. So each task gets these means.
-    The first task gets all seconds and the whole cost.
+    The table has the score of each task, but only the trial's means of the other metrics. So each task gets these
+    means. The first task gets the trial's whole duration and cost.
     """
     for row in table:
         further = {name: float(row[c]) for name, c in metric_columns(row, goal).items() if row[c] and c != "score"}

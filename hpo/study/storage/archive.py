@@ -1,4 +1,7 @@
-"""Archives `NAME.tar.gz` of studies: a study's folder, with a manifest that has the SHA-256 of each file."""
+"""Writes and unpacks archives of studies.
+
+An archive `NAME.tar.gz` has the files of a study's folder, and a manifest with the SHA-256 of each file.
+"""
 
 import gzip
 import hashlib
@@ -34,7 +37,7 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 def archive(folder: StudyFolder, file: Path) -> Manifest:
     """Write a study as an archive in one step, and return the archive's manifest.
 
-    Leave out the workers' copy of the data, locks, the record's backup, temporary files, and files of a running search.
+    Leave out locks, temporary files, files of a running search, the record's backup, and the workers' copy of the data.
 
     Raises:
         ConfigError: the file's name does not end in .tar.gz or .tgz.

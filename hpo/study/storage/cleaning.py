@@ -59,12 +59,12 @@ def clean(
 
     An unfinished search keeps its training states and models, because resuming needs them. A finished search keeps the
     models of the winner and of the best `study.checkpoints` trials. Under a strategy with amounts, it also keeps the
-    states, because a larger budget continues from these states. The workers' copy of the data stays only if the
-    original data are missing.
+    states, because a search with a larger budget continues from these states. The workers' copy of the data stays only
+    if the original data are missing.
 
     Args:
-        states: also delete the states from which a larger budget would continue. A larger budget then trains from the
-            start. This costs more on the clock, so later proposals may differ.
+        states: also delete the states from which a search with a larger budget would continue. Such a search then
+            trains from the start. This costs more on the clock, so later proposals may differ.
         logs: also delete the logs of complete trials.
         files: also delete the files that trainings wrote to `trial.dir`.
         dry_run: delete nothing, and return what would be deleted.
@@ -90,7 +90,7 @@ def clean(
                 trained, kept = _unneeded_trained(folder, config, states)
                 unneeded |= trained
             except HpoError as error:
-                kept = f"its states and models stay: {error}"
+                kept = f"the study's states and models stay: {error}"
         return Cleaned(folder, _delete(unneeded, dry_run), kept)
 
 
@@ -109,15 +109,16 @@ def _unneeded_trained(
     study = known_study(str(folder.path))
     with opened_run(study) as run:
         if not study.is_over(run.record) or not run.is_trained or lacks_model(study, run):
-            return {}, "its states and models stay: its search or its later trainings are not finished"
+            why = "the study's states and models stay: the search or a training after the search is not finished"
+            return {}, why
     best = [*run.history.leaders(config.study.checkpoints), *([run.winner] if run.winner else [])]
     needed = {checkpoint_name(trial.number) for trial in best}
     needed |= {Path(run.model.checkpoint_dir).name} if run.model else set()
     models = [path for path in folder.checkpoints_dir.glob(_VISIBLE) if path.name not in needed]
     states = [*folder.states_dir.glob(_VISIBLE)]
     if states and not with_states and any(trial.amount is not None for trial in run.searched):
-        why = "its states stay: a larger budget continues from them (`hpo clean --states` deletes them too)"
-        return {"models": models}, why
+        why = "the study's states stay: a search with a larger budget continues from them"
+        return {"models": models}, f"{why} (`hpo clean --states` deletes them too)"
     return {"states": states, "models": models}, None
 
 
@@ -140,7 +141,7 @@ def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]:
-    """Delete these files and folders, and return their bytes by kind; with `dry_run`, delete nothing."""
+    """Delete these files and folders, and return the number of freed bytes by kind; with `dry_run`, delete nothing."""
     freed = {kind: sum(map(size_of, paths)) for kind, paths in unneeded.items() if paths}
     for path in (path for paths in unneeded.values() if not dry_run for path in paths):
         if path.is_dir() and not path.is_symlink():

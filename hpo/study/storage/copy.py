@@ -43,7 +43,10 @@ def copy_study(folder: StudyFolder, name: str) -> StudyFolder:
     """
     config, target = folder.config(), StudyFolder(RUNS / name)
     if config.study.storage is not None:
-        raise StudyError("copy: the record is in study.storage and cannot be copied; copy its trials with `hpo export`")
+        raise StudyError(
+            "copy: the record is in the database study.storage, so the study cannot be copied; write the study's "
+            "trials to a file with `hpo export`"
+        )
     if target.path.exists():
         raise StudyError(f"copy: {target} already exists; choose another name")
     copied = config.with_study(name=name)

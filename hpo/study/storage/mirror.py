@@ -1,6 +1,6 @@
-"""The mirror: a copy of a study at a URL, from which the study can continue on any machine.
+"""Writes, deletes and restores mirrors. A mirror is a study's copy at a URL; any machine can continue the copy.
 
-A mirror consists of `manifest.json` (see `Manifest`) and `files/`. In `files/`, each file is named by its SHA-256.
+A mirror consists of `manifest.json` (see `Manifest`) and `files/`. In `files/`, the name of a file is its SHA-256.
 The manifest is written after the files, so an interrupted copy leaves the previous copy complete.
 """
 
@@ -63,7 +63,7 @@ class NotOursError(StudyError):
 def _check_inside(name: str) -> str:
     # Normalized names only: `a/./b` and `a/b` would be the same file.
     if os.path.normpath(name) != name or PurePosixPath(name).parts[:1] in ((), ("..",), ("/",), ("//",)):
-        raise ValueError("must be a path inside the folder")
+        raise ValueError("must be a path inside the study's folder")
     return name
 
 
@@ -135,10 +135,11 @@ def _unreadable_error(place: Place) -> NotOursError:
 
 
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError if the manifest at a URL belongs to another study, or if another folder wrote the manifest.
+    """Raise NotOursError if the manifest at a URL belongs to another study, or was written from another folder.
 
-    A study's folder notes the id of each copy that it writes to a mirror. Another folder wrote the manifest if the
-    manifest's id is not among the noted ids. If no ids are noted, any folder may have written the manifest.
+    The file mirrored.txt in a study's folder has the ids of the last copies that were written from the folder, or from
+    which the folder was restored. A manifest with another id was written from another folder. If mirrored.txt has no
+    ids, accept every id.
     """
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
@@ -168,7 +169,7 @@ def _noted_copies(folder: StudyFolder) -> list[str]:
 
 
 class Mirror:
-    """The copy of a study at a URL; each call of `copy` updates this copy."""
+    """A study's mirror at a URL: `copy` writes the study's current files there, and `remove` deletes the mirror."""
 
     def __init__(self, url: str, folder: StudyFolder, name: str, study_id: str) -> None:
         self._store = UrlStore(url, "study.mirror")
@@ -179,7 +180,7 @@ class Mirror:
         """Update the study's copy at the URL.
 
         Raises:
-            StudyError: the URL cannot be written, or has the copy of another study or of another folder.
+            StudyError: the URL cannot be written, or another folder or another study wrote the copy at the URL.
         """
         self._own_manifest()
         stored = self._store.digests()
@@ -216,7 +217,7 @@ class Mirror:
         """Delete the copy at the URL, and return whether there was a copy.
 
         Raises:
-            StudyError: the URL cannot be written, or has the copy of another study or of another folder.
+            StudyError: the URL cannot be written, or another folder or another study wrote the copy at the URL.
         """
         if self._own_manifest() is None:
             return False
@@ -227,7 +228,7 @@ class Mirror:
         return True
 
     def _own_manifest(self) -> Manifest | None:
-        """Return the manifest at the URL, or None; NotOursError if the manifest belongs to another study or folder."""
+        """Return the manifest at the URL, or None; raise NotOursError if another study or folder wrote the manifest."""
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest
@@ -303,7 +304,10 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 
 
 def _is_excluded(name: PurePosixPath) -> bool:
-    """Return whether to leave out a file: its name is in `_EXCLUDED`, or it is hidden and so temporary."""
+    """Return whether `contents` leaves out a file or folder, because it is temporary or in `_EXCLUDED`.
+
+    Temporary files and folders are hidden, and are in the study's folder or in one of its subfolders.
+    """
     # Deeper hidden files belong to states and models.
     is_temporary = any(part.startswith(".") for part in name.parts[:2])
     return is_temporary or name.parts[0] in _EXCLUDED

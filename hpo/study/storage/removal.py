@@ -3,9 +3,11 @@
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from hpo.config.study_config import StudyConfig
+from hpo.config.documents import read_yaml
+from hpo.config.study_config import StudyConfig, config_from_dict
 from hpo.errors import HpoError, StudyError
 from hpo.files import entries
 from hpo.study.files.folder import RUNS, StudyFolder, find_study
@@ -25,7 +27,8 @@ class Removal:
         is_link: whether the path is a link. If so, only the link is deleted, and the fields below are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
-        config: the study's configuration. None if it cannot be read; then the mirror and the runs in MLflow stay.
+        config: the study's configuration. None if the configuration cannot be read; the removal then leaves the mirror
+            and the runs in MLflow.
         study_id: the study's id in MLflow and in its mirror; None if the id cannot be read.
     """
 
@@ -41,12 +44,13 @@ class Removal:
         """The total size of the files."""
         return sum(self.sizes.values())
 
-    @property
+    @cached_property
     def same(self) -> StudyFolder | None:
         """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
-        This property looks only in runs/ and in the folders next to the study. If it finds such a folder, the mirror
-        and the runs in MLflow stay, because they belong to that folder too.
+        This property looks only in runs/ and in the folders next to the study. If there is such a folder, the removal
+        leaves the mirror and the runs in MLflow, because these belong to that folder too. The answer is cached, because
+        removing several copies must not change what was announced for each.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):
@@ -79,7 +83,9 @@ def find_removal(name: str) -> Removal:
             files += 1
     config = None
     with suppress(HpoError):
-        config = folder.config()
+        # Unlike `folder.config`, do not refuse links that lead out of the folder, because `remove` deletes them.
+        folder.refuse_other_format()
+        config = config_from_dict(read_yaml(folder.config_path))
     return Removal(folder, False, sizes, files, config, study_id_of(folder, config))
 
 

@@ -65,8 +65,9 @@ def cautions_so_far(search: SearchFacts) -> list[str]:
 def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
-    If `has_ended`, also yield cautions about unfinished trials and about too few trials. If `is_extension`, another
-    study chose the trials. Then do not warn about few trials; without finalists, warn that the scores are too good.
+    If `has_ended` is true, also yield cautions about unfinished trials and about too few trials. If `is_extension` is
+    true, another study chose the trials. In this case, yield no caution about too few trials. If the study also has no
+    finalists, yield a caution that the trials' scores are optimistic.
     """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
@@ -98,8 +99,8 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
     if is_extension and not search.finalists:
         yield (
-            "the trials were chosen by their scores in another study with the same seeds, so their scores are too "
-            "good; set study.finalists to train the best again on fresh seeds"
+            "another study chose the trials by their scores on the same seeds, so these scores are optimistic; set "
+            "study.finalists to train the best trials again on fresh seeds"
         )
     if tried < wanted and not whole and has_ended and not is_extension:
         searched = format_count(len(dimensions), "hyperparameter*")
@@ -107,9 +108,9 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
 
 
 def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
-    """Return the hyperparameters whose best value is at an end of the range; skip those with unordered values.
+    """Return each hyperparameter whose value in `winner` is at an end of its range; skip unordered hyperparameters.
 
-    Skip a best value of 0 at the lower end, such as a dropout of 0, because smaller values usually make no sense.
+    Skip a value of 0 at the lower end, such as a dropout of 0, because smaller values usually make no sense.
     """
     ends: list[AtEnd] = []
     for dimension in space.dimensions:
@@ -134,9 +135,10 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 
 
 def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
-    """Yield a caution for each hyperparameter whose best value is at an end of its range.
+    """Yield a caution for each hyperparameter whose value in `winner` is at an end of its range.
 
-    Yield nothing if another trial is better in the leading metric: then the winner's values are not the best.
+    Yield nothing if another trial on the Pareto front has a better score, because the winner's values are then not the
+    best. With several metrics, the score is the value of the leading (first) metric.
     """
     deciding = search.finalists or search.trials
     loss = next((trial.loss for trial in deciding if trial.number == winner.number), winner.loss)
@@ -149,7 +151,10 @@ def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
 
 
 def noise_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
-    """Yield a caution if other trials are within one standard error (over folds and seeds) of the winner."""
+    """Yield a caution if the scores of other trials are at most one standard error worse than the winner's score.
+
+    The standard error is that of the winner's score over folds and seeds.
+    """
     trials, seeds = search.finalists or search.trials, " on fresh seeds" if search.finalists else ""
     deciding = next(trial for trial in trials if trial.number == winner.number)
     near = as_good_as(deciding, trials, search.goal.metric)

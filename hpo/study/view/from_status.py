@@ -44,9 +44,9 @@ def view_of_status(
 
     Args:
         folder: the study's folder; for a mirror, the folder of its temporary copy.
-        reference: the name or the mirror's URL that names the study in commands; None = the folder's name or path.
-        copied: when the mirror was written; None for a folder.
-        fault: why the configuration, the record or the mirror cannot be read.
+        reference: the study's name, or its mirror's URL, for commands; None = the name or path of the study's folder.
+        copied: when the mirror was written; None = the study is read from its folder.
+        fault: why the configuration, the record or the mirror cannot be read; None = they can be read.
     """
     best, texts, in_search = None, status.texts or _texts(status.scores), status.search_texts
     if status.best is not None and status.scores:

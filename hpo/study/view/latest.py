@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def latest_status(folder: StudyFolder) -> Status:
-    """Return a study's status; if the status `lags`, try to update it from the record."""
+    """Return a study's status; if the record may have newer trials, try to update the status from the record."""
     if folder.is_import:
         return _imported_status(folder)
     status = read_status(folder)

@@ -44,8 +44,8 @@ def _why_no_logs(run: StudyRun, trials: list[Trial]) -> str:
         return "another program runs the trainings; look for the output there"
     if any(trial.state == "running" for trial in trials):
         return (
-            "nothing was printed so far, or the log is not written yet; a log is written at the training's reports (at "
-            "most every 5 s) and at its end; try again later"
+            "nothing was printed so far, or the log is not written yet; a running training writes its log when it "
+            "reports (at most once every 5 s) and when it ends; try again later"
         )
     if run.config.dispatch.name == "local":
         return (

@@ -22,19 +22,19 @@ _LINES, _END_BYTES = 5, 100_000
 
 @dataclass(frozen=True)
 class TrainingDetails:
-    """A training of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
+    """A training of a trial. Unknown values are `null` or empty.
 
     Attributes:
         task: the task's name, such as `fold_0`.
-        seed: the seed of the random numbers.
+        seed: the training's random seed.
         state: `complete`, `failed`, `stopped`, `running` or `not trained`.
-        score: the value of the (leading) metric.
+        score: the value of the metric; with several metrics, the value of the leading one.
         metrics: the metrics by name.
-        notes: the objective's notes by name.
-        curve: the learning curve as pairs of step and (leading) metric.
-        point: the last point of the learning curve.
+        notes: the numbers and texts that the objective noted, by name.
+        curve: the learning curve of the metric of `score`: pairs of an epoch or step and a value.
+        point: the values of the last report by name, with its epoch or step.
         seconds: the duration.
-        started: when the training began.
+        started: when the training began, in seconds since the Unix epoch.
         host: the machine of the training.
         process: the id of the training's process.
         gpus: the GPUs of the training.
@@ -71,7 +71,7 @@ class TrainingDetails:
 
 @dataclass(frozen=True)
 class TrialDetails:
-    """All details of a trial. Unknown values are `null` or empty; times are in seconds since the epoch.
+    """All details of a trial. Unknown values are `null` or empty.
 
     Attributes:
         study: the study's name, which is the name of its folder.
@@ -82,13 +82,14 @@ class TrialDetails:
         trial: the trial's number.
         state: `complete`, `failed`, `stopped`, `running`, or `interrupted` (unfinished, and no process trains it).
         metric: the metric; with several metrics, the leading one.
-        score: as in [a trial of a study](#a-trial-of-it).
-        scores: as in [a trial of a study](#a-trial-of-it); empty unless the trial is complete.
-        search_scores: as in [a trial of a study](#a-trial-of-it).
-        texts: as in [a trial of a study](#a-trial-of-it).
-        search_texts: as in [a trial of a study](#a-trial-of-it).
-        excess: how far the trial's values exceed the limits, relative to the limits; `null` without limits, or if the
-            trial is not complete.
+        score: the mean of `metric` over folds and seeds, as in [a trial of a study](#a-trial-of-it).
+        scores: the means of the metrics and of the values with a limit, by name, over the same trainings as `score`;
+            empty unless the trial is complete.
+        search_scores: the means in the search, by name, if `scores` are from fresh seeds; otherwise empty.
+        texts: `scores` as text, with enough digits to distinguish the trials.
+        search_texts: `search_scores` as text, with enough digits to distinguish the trials.
+        excess: how far the trial's values exceed the limits: the sum of the excesses, each divided by its limit's
+            absolute value; `null` without limits, or if the trial is not complete.
         point: the trial's hyperparameters.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         config: the whole configuration of the trainings.
@@ -99,8 +100,8 @@ class TrialDetails:
         error: why the trial failed.
         stopped: where and why the trial was stopped.
         seconds: the sum of the durations of the trainings.
-        started: when the first training began.
-        ended: when the last training ended.
+        started: when the first training began, in seconds since the Unix epoch.
+        ended: when the last training ended, in seconds since the Unix epoch.
         num_parameters: the number of the network's parameters.
         host: for a running trial, the machine of the process that runs the study.
         tasks: the [trainings of the trial](#a-training-of-it).

@@ -1,4 +1,4 @@
-"""Reads a study while another process may run it: from its folder, or from its mirror."""
+"""Reads a study from its folder or from its mirror, even while another process runs the study."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ class StudyReader:
     """Reads a study in its folder.
 
     Attributes:
-        reference: the name, path or URL that names the study in commands.
+        reference: the study in commands: its name, the path of its folder, or its mirror's URL.
         seconds: how long `follow` waits between two snapshots, in seconds.
     """
 
@@ -144,7 +144,7 @@ class MirrorReader(StudyReader):
         self._last: Snapshot | None = None
 
     def snapshot(self) -> Snapshot:
-        """Fetch the changed files and return the current state; if this fails, return the previous state and the fault.
+        """Fetch the mirror's new files, and return the current state; after a failure, the last state and the fault.
 
         Raises:
             HpoError: there is no previous state, and the fetch fails or a fetched file is not valid.
@@ -167,15 +167,15 @@ class MirrorReader(StudyReader):
         return Snapshot(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
 
     def _fetch_files(self) -> str:
-        """Fetch the changed files, and return the time at which the mirror was written."""
+        """Fetch the mirror's files that have changed since the last fetch; return when the mirror was written."""
         tries_left = _TRIES
         while True:
             tries_left -= 1
             manifest = Manifest.at(self._store.place)
             if manifest is None:
                 raise StudyError(
-                    f"study: there is no copy of a study at {self.reference}; give the value of study.mirror in "
-                    f"the study's configuration"
+                    f"study: there is no copy of a study at {self.reference}; give the URL that the study's "
+                    f"configuration has as study.mirror"
                 )
             try:
                 for name in _FETCHED:
@@ -204,11 +204,11 @@ def open_reader(study: str, patience_seconds: float = 0.0) -> Iterator[StudyRead
 
     Args:
         study: the study's name under `runs/`, its folder, or its mirror's URL.
-        patience_seconds: how long to wait for the study's folder if it does not exist yet; 0 = do not wait. With a
-            URL, do not wait.
+        patience_seconds: how long to wait for a folder that does not exist yet; 0 = no wait. The function never waits
+            for a URL.
 
     Raises:
-        StudyError: the study does not exist. For a URL, the reader's methods raise this error.
+        StudyError: there is no folder of this study. If no study is at a URL, the reader's methods raise this error.
     """
     if "://" not in study:
         folders, deadline = [*map(StudyFolder, (RUNS / study, Path(study)))], time.monotonic() + patience_seconds

@@ -1,4 +1,4 @@
-"""The view of a study: everything known about it at one moment, as fields. Displays render only these fields."""
+"""The view of a study: its state at one moment, as fields. Every display of a study renders only these fields."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,17 +20,20 @@ class TrialView:
 
     Attributes:
         trial: the trial's number.
-        score: the mean of the (leading) metric over folds and seeds; `null` if the trial has no score. If fresh seeds
-            chose the winner, the score of a finalist is the mean over only the fresh seeds.
+        score: the mean of the metric over folds and seeds; with several metrics, the mean of the leading one; `null` if
+            the trial has no score. If fresh seeds chose the winner, a finalist's score is the mean over only the fresh
+            seeds.
         scores: the mean of each metric and of each value with a limit, by name, over the same trainings as `score`;
             empty unless the trial is complete.
-        search_scores: a finalist's means in the search, by name, if fresh seeds chose the winner; otherwise empty.
+        search_scores: if fresh seeds chose the winner, a finalist's means as in `scores`, but over the trainings of the
+            search; otherwise empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
         search_texts: `search_scores` as text, with enough digits to distinguish the trials.
         point: the trial's hyperparameters; empty if the view was made from the status file alone.
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
-        trainings: the number of trainings (folds and seeds) behind `score`; `null` = none, or unknown.
-        standard_deviation: the standard deviation of the score over these trainings; `null` for fewer than two.
+        trainings: the number of trainings over which `score` is the mean; `null` = none, or unknown.
+        standard_deviation: the standard deviation (divisor n - 1) of the metric of `score` over these trainings; `null`
+            for fewer than two.
         expected: the expected mean score of new trainings (`ExpectedScore`); `null` except for an ended study's winner.
         expected_texts: `value`, `low` and `high` of `expected` as text.
         amount: the planned amount of training; `null` = a full training.
@@ -58,7 +61,10 @@ class TrialView:
     def values(self) -> str:
         """The metrics as text, such as `accuracy 0.91`.
 
-        For a finalist: `accuracy 0.91 on fresh seeds (0.93 in the search)`. For a winner, the expected score is first:
+        For a finalist, the scores in the search follow: `accuracy 0.91 on fresh seeds (0.93 in the search)`.
+
+        If there is an expected score, it comes first, with its 95 % interval. Then come the scores that chose the
+        winner, and the number of trials or finalists from which they chose it:
         `accuracy 0.90 expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
         """
         return self._values_text(self.texts)
@@ -70,13 +76,16 @@ class TrialView:
 
     @property
     def headline(self) -> str:
-        """The most important text: the expected score, such as `accuracy 0.90 expected`, or else `values`."""
+        """The expected score, such as `accuracy 0.90 expected`; if there is no expected score, the text `values`."""
         name = next(iter(self.texts), "")
         return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
 
     @property
     def headline_note(self) -> str:
-        """The text below `headline`: the interval of the expected score, and the scores that chose the winner."""
+        """The text below `headline`: the interval of the expected score, and the scores that chose the winner.
+
+        If there is no expected score, the text is `on validation`.
+        """
         if self.expected is None:
             return "on validation"
         return f"{self._interval}; {self._validation_text(self.texts)}"
@@ -102,7 +111,7 @@ class TrialView:
 
     @property
     def amount_text(self) -> str:
-        """How far the trial is trained, as a text to append to `values`, such as `, trained to 3 of 9`.
+        """The amount of training, as a text to append to `values`, such as `, trained to 3 of 9`.
 
         The text is empty if the trial has no amount.
         """
@@ -111,7 +120,7 @@ class TrialView:
 
 @dataclass(frozen=True)
 class TaskView:
-    """A running training; times are in seconds since the epoch.
+    """A running training.
 
     Attributes:
         trial: the trial's number.
@@ -121,11 +130,11 @@ class TaskView:
         process: the id of the training's process; `null` while unknown.
         gpus: the GPUs of the training.
         where: machine, process and GPUs as text.
-        started: when the training began.
-        reported: the time of the last report; `null` before the first report.
-        seconds: how long the training has been running.
+        started: when the training began, in seconds since the Unix epoch.
+        reported: the time of the last report, in seconds since the Unix epoch; `null` before the first report.
+        seconds: the seconds since the start.
         seconds_silent: the seconds since the last report; before the first report, the seconds since the start.
-        point: the last point of the learning curve.
+        point: the values of the last report by name, with its epoch or step.
     """
 
     trial: int
@@ -189,30 +198,32 @@ class NextStep:
 
 @dataclass(frozen=True)
 class StudyView:
-    """A study. Unknown values are `null` or empty; times are in seconds since the epoch.
+    """A study. Unknown values are `null` or empty; `begun` and `updated` are in seconds since the Unix epoch.
 
     Attributes:
         study: the study's name, which is the name of its folder.
         folder: the study's folder; `null` for a mirror.
-        reference: the name, folder or mirror's URL that names the study in commands.
+        reference: the study in commands: its name, the path of its folder, or its mirror's URL.
         copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
         study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study; `null` for a published or imported study.
-        state: `running`, `interrupted` (no process runs the unfinished search), `open` (another program trains it, by
-            [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or `unreadable`.
-        says: the state as text, with the process that runs the study, or the reason why the study failed.
+        state: `running`, `interrupted` (no process runs the unfinished search), `open` (another program runs the
+            trainings, by [ask-and-tell](../how_to/ask_and_tell.md)), `ended`, `failed`, `imported` (by `hpo import`) or
+            `unreadable`.
+        says: the state as text. The text names the process that runs the study, and the reason if the study failed.
         phase: the phase of a running study: `starting` (the first workers start, and nothing else is known), `search`,
             `after the search`, or `ask-and-tell`.
         following: the kind and progress of the trainings after the search, as text.
         process: the process that runs the study: its id (`process`), machine (`host`) and start (`since`), or `null`.
         begun: when the first training began.
         updated: when the status was last written.
-        error: why the study failed, or cannot be read.
-        fault: why the configuration, the record or the mirror cannot be read.
+        error: why the study failed; in the state `unreadable`, why its status cannot be read.
+        fault: why the view is incomplete, because the configuration or the record cannot be read; or why the view is
+            old, because the mirror cannot be read.
         objective: the path of the objective.
         data: the name of the data.
-        parts: the number of examples in the train, validation and test splits, by name; empty if the objective reads
-            its own data.
+        parts: the number of examples in each split, by name: `train`, `validation` and `test`, or with folds
+            `development` and `test`; empty if the objective reads its own data.
         strategy: the name of the strategy.
         seed: the study's seed.
         metrics: the direction of each metric by name, the leading one first.
@@ -238,11 +249,11 @@ class StudyView:
             several metrics: the trials that contribute most to the Pareto front, in the order of `front`.
         within_limits: how many complete trials keep the limits; `null` without limits.
         further_trained: the trials that were fully trained after the search.
-        finalists: the finalists' scores on fresh seeds, by trial; `null` for a failed finalist; empty
-            before all are trained.
+        finalists: the finalists' scores on fresh seeds, by trial; `null` for a failed finalist; empty before all
+            finalists are trained.
         test: the metrics on the test split; empty before the test evaluation.
         test_texts: `test` as text.
-        test_trial: the trial that was evaluated on the test split: the winner at that time.
+        test_trial: the number of the trial in the test evaluation; this trial was the winner at that time.
         running: the [running trainings](#a-training-under-way).
         untried: the number of points that users added (`hpo add`) and that have no trial yet.
         retries: the number of failed trials that wait for a retry (`hpo retry`).

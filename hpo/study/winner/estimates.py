@@ -12,8 +12,8 @@ from hpo.errors import first_line
 from hpo.study.basis.bounds import is_share
 from hpo.trials.estimate import Estimate, bootstrap_interval, wilson_interval
 
-# The accepted relative difference between a metric and the same metric from its scores by example, which comes from
-# sums in single precision.
+# The accepted relative difference between a metric and the value computed from its `scores_by_example`. The difference
+# comes from sums in single precision.
 _ROUNDING = 1e-4
 # More numbers than this (examples times numbers of an example) take minutes to resample.
 _MOST_NUMBERS = 20_000_000
@@ -23,7 +23,14 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scored:
-    """A model's metrics, `scores_by_example` and `score_of_sums`, as the objective returns them on the test split."""
+    """What the objective returns for a model on the test split.
+
+    Attributes:
+        metrics: the metrics by name.
+        by_example: by metric, the `scores_by_example`: one number or row of numbers per example, or the reason why
+            there are none.
+        of_sums: by metric, the function in `score_of_sums`, which computes the metric from sums over examples.
+    """
 
     metrics: Mapping[str, float]
     by_example: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +44,7 @@ class Sample:
     Attributes:
         size: the number of examples.
         method: the result of the objective's `describe_method`.
-        is_grouped: whether `describe_data` groups the examples, so that they are not independent.
+        is_grouped: whether `describe_data` puts the examples into groups; the examples are then not independent.
     """
 
     size: int
@@ -45,23 +52,24 @@ class Sample:
     is_grouped: bool = False
 
     def estimates(self, scored: Scored) -> dict[str, Estimate]:
-        """Return each metric with an interval: Wilson's interval for a share, else a bootstrap of scores by example.
+        """Return each metric with a 95 % interval.
 
-        An estimate without an interval has a note that says why.
+        A share gets Wilson's interval; any other metric gets a bootstrap interval over the examples. If there is no
+        interval, the estimate's note says why.
         """
         return {name: self._estimate(value, name, scored) for name, value in scored.metrics.items()}
 
     def differences(self, scored: Scored, other: Scored) -> dict[str, Estimate]:
-        """Return the difference of two models in each metric that both have, with a bootstrap interval.
+        """Return, for each metric that both models have, `scored` minus `other`, with a 95 % bootstrap interval.
 
-        The bootstrap draws paired examples. An estimate without an interval has a note that says why.
+        Each resample has the same examples for both models. If there is no interval, the estimate's note says why.
         """
         both = {name: (value, other.metrics[name]) for name, value in scored.metrics.items() if name in other.metrics}
         return {name: self._bootstrap(ours - theirs, name, scored, other) for name, (ours, theirs) in both.items()}
 
     def _estimate(self, value: float, name: str, scored: Scored) -> Estimate:
         if is_share(self.method, name) and 0 <= value <= 1 and not self.is_grouped:
-            return Estimate(value, *wilson_interval(value, self.size), self.size, "score interval of Wilson 1927")
+            return Estimate(value, *wilson_interval(value, self.size), self.size, "Wilson interval for a share (1927)")
         return self._bootstrap(value, name, scored)
 
     def _bootstrap(self, value: float, name: str, *models: Scored) -> Estimate:
@@ -75,20 +83,24 @@ class Sample:
                 lambda counts: first(counts) - sum(other(counts) for other in second), self.size
             )
         except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores
-            return Estimate(value, n=self.size, note=f"its function in score_of_sums failed: {first_line(error)}")
+            note = f"the function for {name} in score_of_sums failed: {first_line(error)}"
+            return Estimate(value, n=self.size, note=note)
         if not math.isfinite(low + high):
-            return Estimate(value, n=self.size, note="the metric of some resamples of the examples is not finite")
+            return Estimate(value, n=self.size, note=f"{name} is not finite for some resamples of the examples")
         if math.isclose(low, high, abs_tol=1e-12):
-            return Estimate(value, n=self.size, note="all examples have the same value, so there is no spread")
+            return Estimate(value, n=self.size, note="all resamples have the same value, so there is no spread")
         return Estimate(value, low, high, self.size, "percentile bootstrap over the examples")
 
     def _of_counts(self, scored: Scored, name: str, num_models: int) -> Callable[[Numbers], Numbers] | str:
-        """Return a function that computes a model's metric from resample counts, or the reason why there is none."""
+        """Return a function that computes a model's metric for each resample, or the reason why there is no function.
+
+        The function's argument says how often each resample draws each example, with shape (resamples, examples).
+        """
         if self.is_grouped:
             return "the examples are in groups, so they are not independent"
         if name not in scored.by_example:
-            share = ", and does not list it in `shares` of describe_method" if num_models == 1 else ""
-            return f"the objective returns no `scores_by_example` for it{share}"
+            share = f", and `shares` of describe_method does not list {name}" if num_models == 1 else ""
+            return f"the objective returns no `scores_by_example` for {name}{share}"
         if isinstance(why := scored.by_example[name], str):
             return why
         rows, score = _numbers(scored.by_example[name]), scored.of_sums.get(name, _ratio)
@@ -99,13 +111,13 @@ class Sample:
         if rows.shape[1] == 1:
             rows = np.hstack([rows, np.ones_like(rows)])
         elif rows.shape[1] > 2 and name not in scored.of_sums:
-            return f"score_of_sums must have a function for it, because each example has {rows.shape[1]} numbers"
+            return f"score_of_sums must have a function for {name}, because each example has {rows.shape[1]} numbers"
         try:
             given, whole = scored.metrics[name], float(score(rows.sum(axis=0, keepdims=True))[0])
         except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores
-            return f"its function in score_of_sums failed: {first_line(error)}"
+            return f"the function for {name} in score_of_sums failed: {first_line(error)}"
         if not math.isclose(whole, given, rel_tol=_ROUNDING, abs_tol=1e-9):
-            return f"the metric must equal the value from its scores_by_example, {whole:.6g}, given {given:.6g}"
+            return f"{name} ({given:.6g}) must equal the value from its scores_by_example ({whole:.6g})"
         return lambda counts: score(counts @ rows)
 
 

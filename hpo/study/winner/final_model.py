@@ -22,10 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the study needs the winner's model, but does not have it.
+    """Return whether the winner's model is missing, although the study needs the model.
 
-    If the objective has `run_test` and the data are split, the record must note the model, and the model's files must
-    be unchanged. For any other study, the note is enough; a study without saved models lacks nothing.
+    If the objective has `run_test` and the data are split, the model is missing unless the record notes it and its
+    files are unchanged. In any other study with saved models, the model is missing unless the record notes it. A study
+    without saved models needs no model.
     """
     if run.winner is None or run.model is not None:
         return False
@@ -76,10 +77,10 @@ def make_final_model(study: PreparedStudy, run: StudyRun, dispatcher: Dispatcher
     if study.has_model(name):
         return model
     message = (
-        "model: the training of trial %d wrote no model; save it in `trial.checkpoint_dir` or "
-        "`task['checkpoint_dir']`, %s"
+        "model: the training of trial %d wrote no model; the objective must save a model in `trial.checkpoint_dir` or "
+        "`task['checkpoint_dir']`; without a model, `run_test` cannot score the trial"
     )
-    _log.warning(message, winner.number, "otherwise `hpo test` cannot score it")
+    _log.warning(message, winner.number)
     return None
 
 

@@ -14,13 +14,14 @@ _Z = 1.96
 
 
 def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> tuple[dict[int, list[int]], list[int]]:
-    """Return which trials of a front overlap in every metric, and which dominated trials may belong to the front.
+    """Return the trials on a front whose intervals overlap, and the dominated trials that may belong to the front.
 
-    The first value maps each front trial to the front trials that overlap it; the second lists the dominated trials.
+    The first value maps the number of each front trial to the numbers of other front trials. In every metric, their
+    intervals overlap the trial's interval. The second value lists the numbers of the dominated trials.
 
-    A trial's interval of a metric is its mean over folds and seeds ± 1.96 standard errors. A trial with a single task
-    has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals: less than
-    half as wide with 3 tasks. So trials whose intervals do not overlap may still differ only by chance.
+    A trial's interval in a metric is the trial's mean over folds and seeds ± 1.96 standard errors. A trial with a
+    single task has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals:
+    less than half as wide with 3 tasks. So trials whose intervals do not overlap may still differ only by chance.
 
     Compare the best ends of a dominated trial's intervals with the worst ends of the front's intervals. If no front
     trial dominates the trial in this comparison, the trial may belong to the front.

@@ -60,7 +60,7 @@ def open_test(
     """Score the winner on the test split. If there is a default configuration, score it on this split, too.
 
     Args:
-        again: whether to score even if the test split of these data was scored before.
+        again: whether to score even if an earlier test evaluation used this test split.
         with_default: whether to score the default configuration.
         with_front: whether to score the other trials on the Pareto front in the same evaluation. Missing models are
             first trained again with the trials' seeds. A trial that fails gets an error in place of scores.
@@ -69,9 +69,11 @@ def open_test(
         The content of test.json.
 
     Raises:
-        StudyError: the search or the trainings after it are not finished. Also raised if there is no winner, no test
-            split or no model of the winner, or if the scoring of the winner fails. Also raised if the test split was
-            scored before (unless `again`), or if `with_front` is True with one metric.
+        StudyError: the search, or a training after the search, is not finished.
+        StudyError: there is no winner, no test split, or no model of the winner.
+        StudyError: an earlier test evaluation used this test split, and `again` is false.
+        StudyError: `with_front` is true, and the study has only one metric.
+        StudyError: another program runs the trainings (ask-and-tell), or the scoring of the winner fails.
         MachineError: the machine could not score the winner.
     """
     if with_front and len(study.goal.metrics) == 1:
@@ -159,9 +161,9 @@ def _describe_member(study: PreparedStudy, trial: Trial, scored: Mapping[str, An
 
 
 def _no_test_part(objective: Objective) -> str:
-    advice = "write this function in the objective's module"
+    advice = "write the function describe_data in the objective's module"
     if objective.pickled is not None:
-        advice = "write `@hpo.objective(describe_data=...)` above it"
+        advice = "write `@hpo.objective(describe_data=...)` above the objective"
     hint = "" if objective.revision is not None else f"; {advice}, and start another study"
     return f"test: {objective.owner} has no describe_data, so there is no test split{hint}"
 
@@ -171,9 +173,10 @@ def _evaluated_before(earlier: Sequence[TestEvaluation], examples: Examples) -> 
     number = num_scored([last])
     front = "" if number == 1 else f" with {number} configurations"
     return (
-        f"test: the test split of these data was scored before ({format_count(len(earlier), 'time*')}, last by study "
-        f"'{last['study']}' at {last['time']}{front}); this split was recognized by {examples.compared_by}; "
-        f"`--again` (from Python `again=True`) scores the split once more, and the report will always mention this"
+        f"test: this test split was used before ({format_count(len(earlier), 'time*')}, last by study "
+        f"'{last['study']}' at {last['time']}{front}); the split was recognized by {examples.compared_by}; "
+        f"`--again` (from Python `again=True`) scores the winner on this split once more; the report always says how "
+        f"often the split was used"
     )
 
 
@@ -188,8 +191,8 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
         why = why_none(run.history, study.goal)
     elif lacks_model(study, run):
         why = (
-            f"the winner's model is missing or was changed; {advice}; if its training wrote no model, the objective "
-            "must save it in `trial.checkpoint_dir` or `task['checkpoint_dir']`"
+            f"the winner's model is missing or was changed; {advice}; if the winner's training wrote no model, the "
+            "objective must save a model in `trial.checkpoint_dir` or `task['checkpoint_dir']`"
         )
     else:
         return run.winner
@@ -197,7 +200,10 @@ def _winner(study: PreparedStudy, run: StudyRun) -> Trial:
 
 
 def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
-    """Return the default configuration as a model to score, trained below `scratch`; None without a default."""
+    """Return the default configuration as a model to score; None if there is no default.
+
+    If the objective saves models, first train the default's model in the folder `scratch`.
+    """
     if why_no_default(study.space, study.config):
         return None
     # A default outside the space is the configuration without any point.
@@ -213,7 +219,11 @@ def _default_model(study: PreparedStudy, scratch: Path) -> _Model | None:
 
 
 def _member_model(study: PreparedStudy, trial: Trial, record: Record, scratch: Path) -> _Model:
-    """Return a front trial with the model from the search; if that is missing or changed, train one below `scratch`."""
+    """Return a trial of the Pareto front as a model to score.
+
+    If the objective saves models, use the model of the trial's hold-out training, if this model is unchanged. With
+    folds, or without such a model, first train a model in the folder `scratch`.
+    """
     if not study.keeps_models:
         return _Model(trial, study)
     if study.num_folds == 1 and has_own_model(study, trial):
@@ -222,7 +232,7 @@ def _member_model(study: PreparedStudy, trial: Trial, record: Record, scratch: P
 
 
 def _scratch_builder(study: PreparedStudy, scratch: Path) -> TaskBuilder:
-    """Return a builder of tasks that write below `scratch`.
+    """Return a builder of tasks that write their files in the folder `scratch`.
 
     States in the study's folder belong to the search. A training would continue from such a state and change it, and
     the search would later continue from the changed state.

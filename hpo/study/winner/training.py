@@ -2,7 +2,7 @@
 
 The best trials keep their seeds. They continue from their states or, without a state, begin anew. These trainings do
 not affect the search: if the user raises the budget, the search proposes the same trials as without these trainings.
-The record keeps the outcomes, so no training runs again when the continued search has ended.
+The record keeps the outcomes of these trainings, so a search with a raised budget does not repeat them at its end.
 """
 
 import logging
@@ -26,7 +26,7 @@ from hpo.workers.training.tasks import Task
 
 _log = logging.getLogger(__name__)
 
-# The suffix of a state's copy. The search's own state stays unchanged, because the search may go on from it.
+# The suffix of a state's copy. The original state stays unchanged, because the search may go on from it.
 _SUFFIX = "_full"
 Report = Callable[[str, int, int], None]
 """A function that is called with a text, the number of finished trainings, and the number of all trainings."""
@@ -42,11 +42,12 @@ def expected_at_end(study: PreparedStudy) -> str | None:
         return None
     budget = study.config.study.trials
     expected, best = strategy.expected_at_end(budget), min(num_to_finish(study.config), budget)
-    afterwards = f"afterwards the best {best} are trained to {study.full_amount}"
+    afterwards = f"afterwards the study trains the {best} best configurations to {study.full_amount}"
     if isinstance(strategy, SuccessiveHalving) and budget < (first := _first_rung(strategy, study.space.size)):
         return (
-            f"no training continues in the search: study.trials is {budget}, but the first rung has {first} points; "
-            f"raise study.trials, or lower the ratio of strategy.max_amount to strategy.min_amount; {afterwards}"
+            f"the search trains no configuration beyond the first rung, because this rung has {first} configurations, "
+            f"and study.trials is {budget}; raise study.trials, or lower the ratio of strategy.max_amount to "
+            f"strategy.min_amount; {afterwards}"
         )
     return (
         f"about {expected} of {budget} configurations will reach {study.full_amount} in the search if none fails; "
@@ -64,7 +65,7 @@ def train_to_the_end(study: PreparedStudy, record: Record, dispatcher: Dispatche
     """Train the best trials to the end, except fully trained trials; record each outcome as soon as it arrives."""
     while missing := _missing_tasks(study, record):
         record.begin_stretch(dispatcher.slots)
-        for task, outcome in outcomes(dispatcher, missing, partial(report, "the best to the end")):
+        for task, outcome in outcomes(dispatcher, missing, partial(report, "the best trials to the end")):
             Notes(record).write_full_outcome(task, outcome)
             if outcome.error:
                 _log.warning("trial %d: its full training failed: %s", task.trial, outcome.error)
@@ -74,7 +75,8 @@ def train_finalists(
     study: PreparedStudy, finalists: Sequence[Finalist], record: Record, dispatcher: Dispatcher, report: Report
 ) -> None:
     """Train the finalists on the fresh seeds that have no outcome yet; record each outcome as soon as it arrives."""
-    kind = f"the best {len(finalists)} again on fresh seeds" if len(finalists) > 1 else "the best again on fresh seeds"
+    best = f"{len(finalists)} best trials" if len(finalists) > 1 else "best trial"
+    kind = f"the {best} again on fresh seeds"
     missing: list[Task] = []
     for finalist in finalists:
         tasks = fresh_tasks(study.as_of(Notes(record).allowed_changes, finalist.trial), finalist.trial)
@@ -92,14 +94,17 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 
 
 def full_state(state: str) -> str:
-    """Return the state that a training after the search uses; `state` is the name or path of the search's own state."""
+    """Return the name or path of the state of a training after the search.
+
+    The argument `state` is the name or path of the state that the same trial's training in the search has saved.
+    """
     return f"{state}{_SUFFIX}"
 
 
 def _missing_tasks(study: PreparedStudy, record: Record) -> list[Task]:
-    """Return the full trainings' tasks that have no outcome yet.
+    """Return the tasks of the full trainings that have no outcome yet.
 
-    A trial continues only if the states of all these tasks exist.
+    The tasks of a trial continue from their states if all these states exist; otherwise, the tasks begin anew.
     """
     known, missing = Notes(record).full_outcomes, []
     for trial in trials_to_finish(study.config, record):
@@ -124,7 +129,10 @@ def fresh_tasks(study: PreparedStudy, trial: Trial) -> list[Task]:
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Copy the search's state to `own`, locally or in the artifact store; return whether `own` exists afterwards."""
+    """Copy the state `before` of a task in the search to `own`; return whether `own` exists afterwards.
+
+    If `own` exists, leave it unchanged. The states are folders on this machine or in the artifact store.
+    """
     if study.artifacts is None:
         if before.is_dir() and not own.exists():
             copy_tree(before, own)

@@ -115,9 +115,9 @@ class Tables:
         attributes: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> bool:
-        """Write the last user attributes, the system attributes `own`, the scores and the final state of a trial.
+        """Write the final state of a trial, its scores, more user attributes, and the system attributes `own`.
 
-        Return whether these scores have replaced scores that another program wrote.
+        Return whether `scores` replaced scores that another program wrote.
         """
         with self._engine.begin() as connection:
             has_replaced = connection.execute(self._drop_values, {"trial_id": trial_id}).rowcount > 0
@@ -139,9 +139,9 @@ class Tables:
 
 
 def rename_study(file: sqlite3.Connection, name: str, other: str, study_id: str) -> bool:
-    """Give the only study in a SQLite file, and its trials, another name and id.
+    """Rename the study `name` in a SQLite file to `other`, and replace its id by `study_id`, also in its trials.
 
-    Return False if the file is locked or its tables are not as expected.
+    The file must not contain another study. Return False if the file is locked, or if its tables are not as expected.
     """
     new, of_study = json.dumps(study_id), "(SELECT value_json FROM study_user_attributes WHERE key = ?)"
     try:

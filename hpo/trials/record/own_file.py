@@ -139,12 +139,12 @@ def read_mark(path: Path) -> Mark | None:
 
 
 def mark_path(path: Path) -> Path:
-    """Return the path of the mark file of a database."""
+    """Return the path of the file that stores a database's `Mark`."""
     return path.with_name(f"{path.name}.mark")
 
 
 def backup_path(path: Path) -> Path:
-    """Return the path of the backup of a database."""
+    """Return the path of a database's backup."""
     return path.with_name(f"{path.name}.backup")
 
 
@@ -184,9 +184,9 @@ def copy_of_backup(path: Path) -> Path | None:
 
 
 def replace_database(path: Path, other: Path) -> Path:
-    """Replace a database by another one, and return the path to which the old database was moved.
+    """Move the database at `path` to a free path in the same folder, and move the database `other` to `path`.
 
-    If there was no old database, nothing exists at this path.
+    Return the free path, even if there was no database at `path`; then nothing exists at the returned path.
     """
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():

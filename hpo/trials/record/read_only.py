@@ -1,4 +1,7 @@
-"""Reads a study's SQLite file for viewers, without changing the file; each call reads only the changed rows."""
+"""Reads a study's SQLite file for viewers, without changing the record.
+
+Each call of `ReadOnlyRows.read` reads only the trials that are new, or that were running at the previous call.
+"""
 
 import functools
 import json
@@ -41,7 +44,8 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
     makes no copies. In this case, SQLite removes the log when the last open connection closes, which may be this one.
 
     Raises:
-        DamagedRecordError: the file cannot be read, or the block raises an error that damaged content can cause.
+        DamagedRecordError: the file cannot be read, or the code in the `with` block raises an error that damaged
+            content can cause.
     """
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in DATABASE_SUFFIXES if suffix]
     with tempfile.TemporaryDirectory(prefix="hpo-read-") as scratch:
@@ -76,11 +80,13 @@ def folds_of(names: Iterable[str]) -> int:
 
 
 class ReadOnlyRows(Rows):
-    """The rows of a study in a SQLite file, read-only; `read` returns only the rows changed since the last call.
+    """Reads the rows of a study from a SQLite file.
+
+    `read` returns only trials that are new, or that were running at the previous call.
 
     Optuna takes half a millisecond per trial at each reading, and keeps the file open. This class takes a tenth of
-    that time, and reads a finished trial only once. The class opens the file only to read, and leaves no other files
-    next to it. `is_written` returns whether a process is running the study.
+    that time, and reads a finished trial only once. Each call of `read` opens the file and closes it again, and leaves
+    no other files next to it. `is_written` returns whether a process is running the study.
     """
 
     def __init__(self, path: Path, name: str, space: Space, is_written: Callable[[], bool] = lambda: False) -> None:

@@ -93,8 +93,8 @@ class Ended:
     Attributes:
         by: what ended the search; None = the search has not ended.
         seconds: the duration of the search so far, without interruptions.
-        limit: `Rules.stop_without_gain` as it was at the end: how many trials without gain end a search; None = no
-            such limit.
+        limit: the number of trials without gain after which the search had to end, from `Rules.stop_without_gain`;
+            None = no such limit.
     """
 
     by: EndedBy | None
@@ -132,10 +132,10 @@ class Asked:
 
 
 class Rows:
-    """Stores the trials and the notes of a record as rows.
+    """Base class of storages for a record's trials and notes.
 
-    This base class stores only notes, in memory. It is used for a record in memory (see `memory_record`), because the
-    `Record` itself holds the trials.
+    The base class itself stores only the notes, in memory. A record in memory (see `memory_record`) uses the base
+    class, because `Record` itself holds the trials.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Rows:
         attributes: Mapping[str, Any],
         constraints: Mapping[str, float],
     ) -> None:
-        """Write the last attributes of a trial, then its scores (none if it failed) and its final state.
+        """Write more attributes of a trial, then its scores (none if it failed) and its final state.
 
         `constraints` holds how far a complete trial is beyond each limit; a value above 0 means that the trial exceeds
         the limit. Only other programs use the stored constraints.
@@ -173,7 +173,7 @@ class Rows:
         return ()
 
     def note(self, key: str, value: Any) -> None:
-        """Store a note, which is any JSON-able value, with the study."""
+        """Store a note with the study. A note is any JSON-able value."""
         self._memory[key] = value
 
     def read_note(self, key: str) -> Any:
@@ -323,7 +323,7 @@ class Record:
         return finished(trial, outcomes, self.goal, is_stopped, partial(self.earlier, trial))
 
     def note(self, key: str, value: Any) -> None:
-        """Store a note, which is any JSON-able value, with the study, such as the outcome of the final training."""
+        """Store a note with the study. A note is any JSON-able value, such as the outcome of the final training."""
         self._rows.note(key, value)
 
     def read_note(self, key: str) -> Any:
@@ -331,7 +331,7 @@ class Record:
         return self._rows.read_note(key)
 
     def write_added(self, added: Iterable[AddedPoint]) -> None:
-        """Write points added by users; call this before the points take effect."""
+        """Write added points; call this before the points take effect."""
         self.added = [*self.added, *added]
 
     def queued(self) -> list[tuple[int, Mapping[str, Any]]]:
@@ -339,7 +339,10 @@ class Record:
         return list(self._rows.queued())
 
     def begin_stretch(self, workers: int) -> None:
-        """Write that a period without interruption begins now, with this many workers; only the first call writes."""
+        """Write that a period without interruption begins now, with this many workers.
+
+        Only the first call on this object writes.
+        """
         if not self._has_begun:
             self.stretches = [*self.stretches, Stretch(time.time(), workers)]
         self._has_begun = True

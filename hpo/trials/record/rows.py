@@ -86,7 +86,7 @@ class OptunaRows(Rows):
         attributes: Mapping[str, Any],
         constraints: Mapping[str, float],
     ) -> None:
-        """Write a trial's last user attributes, its constraints in Optuna's form, its scores and its final state."""
+        """Write more user attributes of a trial, its constraints in Optuna's form, its scores and its final state."""
         own = constraint_attributes(constraints)
         with self._writing(len(attributes)):
             has_replaced = self._calls.close(self._ids[number], STATES[state], scores, attributes, own)
@@ -149,9 +149,10 @@ class OptunaRows(Rows):
         return self._notes.get(key)
 
     def mark(self) -> Mark:
-        """Return the progress of the record: the id of its study, and the number of its rows.
+        """Return the id of the study and the record's number of rows.
 
-        The latest `read` counts the rows of the trials and of their copies; this call counts the rows of the notes.
+        The number is the sum of the rows of the trials at the latest call of `read`, and of the notes that exist now.
+        Copies of the study's trials, which other programs may add, also count.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
@@ -186,9 +187,10 @@ class OptunaRows(Rows):
 
     @contextmanager
     def _writing(self, rows: int, study_id: str | None = None) -> Iterator[None]:
-        """Raise HpoErrors in place of errors that the machine or other programs cause in the block.
+        """Within the `with` block, turn errors that the machine or other programs cause into HpoErrors.
 
-        If the block succeeds, report its rows to the guard.
+        If the block succeeds, call `Guard.count_rows` with the arguments; `rows` is the number of rows that the block
+        adds.
         """
         with (
             machine_faults("record: cannot be written", Path(self._storage.engine.url.database or ".")),
@@ -288,10 +290,9 @@ class _PublicCalls:
         attributes: Mapping[str, Any],
         own: Mapping[str, Any],
     ) -> bool:
-        """Write the last attributes, then the scores and the final state.
+        """Write more user attributes of a trial, the system attributes `own`, then the scores and the final state.
 
-        Return whether these scores have replaced scores that another program wrote. The result is always False, because
-        Optuna's public calls never replace scores.
+        Return False, because Optuna's public calls never replace scores that another program wrote.
         """
         self.add(trial_id, attributes)
         for key, value in own.items():

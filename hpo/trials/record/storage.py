@@ -134,9 +134,9 @@ def continue_record(study: Stored) -> Record:
 def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | None, reason: str) -> _Opened:
     """Return `opened`, or replace the file at `path` by its backup and return the backup's record.
 
-    Use the backup if the record could not be opened (`opened` is None), or if a sound backup has more rows. If `opened`
-    is None and there is no sound backup, raise StudyError. `mark` is the content of the mark file, `reason` the
-    record's fault.
+    Use a sound backup if the record could not be opened (`opened` is None), or if the backup has more rows than the
+    record. If `opened` is None and there is no sound backup, raise StudyError. `mark` is the content of the mark file,
+    and `reason` says what is wrong with the record.
     """
     backup, why, copy = None, "", own_file.copy_of_backup(path)
     if copy is not None:
@@ -152,7 +152,9 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
         _log.warning(
-            "record: %s; no sound backup has more rows, so this file stays; tasks without outcomes run again", reason
+            "record: %s; the search continues with this file, because no sound backup has more rows than the file; "
+            "tasks without outcomes run again",
+            reason,
         )
         return opened
     for each in filter(None, (backup, opened)):
@@ -213,14 +215,15 @@ def _refuse_behind(rows: OptunaRows, mark: Mark | None) -> None:
     _refuse_another(rows, mark)
     if mark is not None and (number := rows.mark().rows) < mark.rows:
         raise DamagedRecordError(
-            f"{rows.address} is an older copy, or has lost rows: it holds {number} of {mark.rows} rows"
+            f"{rows.address} has only {number} of {mark.rows} rows: it is an older copy of the record, or rows were "
+            f"lost"
         )
 
 
 def copy_renamed(path: Path, target: Path, name: str, other: str, study_id: str) -> None:
-    """Copy a SQLite file that holds the record of a single study; the copy has the name `other` and this id.
+    """Copy the SQLite file of a single study to `target`; in the copy, the study has the name `other` and the new id.
 
-    No process may write to the file meanwhile.
+    `name` is the study's present name. No process may write to the file meanwhile.
     """
     with closing(sqlite3.connect(own_file.copy_database(path, target))) as copy:
         is_renamed = rename_study(copy, name, other, study_id)
@@ -286,7 +289,7 @@ def _open_with_write_ahead(url: str) -> RDBStorage:
 
 
 def _write_ahead(connection: Any, _record: Any) -> None:
-    """Use SQLite's write-ahead logging, which halves the time per trial.
+    """Use SQLite's write-ahead logging, which writes a trial in half the time that SQLite's default takes.
 
     Only a crash of the machine can lose writes. Trainings whose outcomes are lost this way run again.
     """
@@ -313,7 +316,7 @@ def sqlite_path(url: str) -> Path | None:
     """Return the path of a SQLite storage; None for other storages."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return None
     return Path(parsed.database) if parsed.drivername.startswith("sqlite") and parsed.database else None
 

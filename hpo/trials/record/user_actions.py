@@ -50,7 +50,7 @@ class UserAction:
     by: str | None = None
 
     def __str__(self) -> str:
-        """Return one line for people: `ada stops trial 7`."""
+        """Return one line that says who requests what, such as `ada stops trial 7`."""
         who, request = self.by or "another program", self.request
         if isinstance(request, Add) and request.retry_of is not None:
             return f"{who} retries trial {request.retry_of}"
@@ -67,7 +67,7 @@ class UserAction:
 
 @dataclass(frozen=True)
 class AddedPoint:
-    """A point added by a user; it comes before the strategy's next new point.
+    """A point added by a user or another program; it comes before the strategy's next new point.
 
     Attributes:
         point: the point.

@@ -111,7 +111,7 @@ def _keys(node: ast.AST) -> list[str]:
 
 
 def _rule(node: ast.AST) -> Rule:
-    """Return a function that computes a syntax-tree node; raise ValueError if a rule must not contain the node."""
+    """Return a function that computes the value of a node; raise ValueError if a rule must not contain the node."""
     match node:
         case ast.Constant(value=int() | float() | str() | None as value):
             return lambda _: value

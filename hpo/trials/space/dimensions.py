@@ -18,9 +18,10 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def canonical_text(value: Any) -> str:
-    """Return a value as canonical JSON, with sorted names and without blanks.
+    """Return a value as canonical JSON, with sorted keys and no blanks between values.
 
-    This text is the identity of a point, and of a list or mapping that is the value of a dimension.
+    Two points with the same text count as the same point. Two lists or mappings with the same text count as the same
+    value of a dimension.
     """
     return _CANONICAL.encode(value)
 
@@ -180,9 +181,10 @@ def rank_of(values: Sequence[Value], value: Value) -> int:
 
 
 def canonical(dimension: Dimension, value: Any) -> Value:
-    """Return an allowed value with the type that the dimension uses: 1 becomes 1.0 in a range of floats.
+    """Convert `value`, which the dimension must allow, to the type of the dimension's values.
 
-    The type matters, because the key of a point is its JSON text.
+    For example, 1 becomes 1.0 in a range of floats. The type matters, because the key of a point is the point's JSON
+    text.
     """
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)

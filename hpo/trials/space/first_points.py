@@ -32,8 +32,8 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
         written: a point, `default`, or a list of these. A point is a mapping of nested or dotted keys to values.
             `default` is the default configuration; it is skipped if it does not exist or is not in the space.
         space: the space.
-        fixed: the configuration's own values by dotted key. If a point lacks a key, the key gets the default of its
-            dimension, else its value in `fixed`.
+        fixed: the values of the objective's configuration by dotted key. If a point lacks a key, the key gets the
+            default of its dimension or, without a default, its value in `fixed`.
 
     Raises:
         NoDefaultError: a point other than `default` lacks a key that has no default.
@@ -62,7 +62,7 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
 def default_point(space: Space, fixed: Mapping[str, Value]) -> Point:
     """Return the default configuration: the default of each dimension, else the dimension's value in `fixed`.
 
-    `fixed` has the values of the study's configuration by dotted key.
+    `fixed` has the values of the objective's configuration by dotted key.
 
     Raises:
         NoDefaultError: a dimension has neither of these values, so there is no default configuration.

@@ -41,8 +41,9 @@ def is_leaf(branch: Mapping[str, Any]) -> bool:
 
     A branch is a dimension if both of these conditions hold:
 
-    - At least one name is a field (see `FIELDS`) whose value is not a mapping and not a short form (`hpo.log(...)`).
-    - Each name not in `FIELDS` has a plain value (text, number, true/false or null), or looks like a misspelled field.
+    - At least one key of the branch is in `FIELDS`, and its value is neither a mapping nor an object that describes a
+      dimension, such as `hpo.log(...)`.
+    - Each key not in `FIELDS` has a plain value (text, number, true/false or null), or looks like a misspelled field.
     """
     # An object with `to_dict` is a dimension in a short form, such as `hpo.log(...)`.
     is_field = any(
@@ -67,7 +68,8 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the dimensions of a space, and its special keys: `require` (rules) and `first` (first points).
 
-    A dimension named `require` or `first` stays with the dimensions.
+    If the value of `require` or `first` describes a dimension, the key is not special: it is the name of the dimension.
+    A dimension named `first` may contain the key `first`, which then holds the first points.
     """
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
     rules = {name: tree[name] for name, is_rule in _IS_RULE.items() if name in tree and is_rule(tree[name], keys)}
@@ -80,7 +82,10 @@ def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]:
-    """Return the space with `points` as its first points. A dimension may have the name `first`, too."""
+    """Return the space with `points` as its first points, in the key `first`.
+
+    If the space has a dimension named `first`, the points are in the key `first` of this dimension.
+    """
     dimension = parted(tree)[0].get("first")
     if dimension is None:
         return {**tree, "first": points}
@@ -89,11 +94,11 @@ def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]
 
 
 def _are_rules(value: Any, keys: Collection[str]) -> bool:
-    """Return True if the value of the key `require` holds rules, and False if it describes dimensions.
+    """Return True if the value of the key `require` counts as rules, and False if it describes dimensions.
 
-    A text is a rule. An empty list holds rules. Any other list holds rules if it has only texts, and at least one text
-    contains `<`, `>`, `=`, `%` or a key. A number, true/false or null also counts as a rule, so that the user gets the
-    error message for rules.
+    A text counts as a rule, and an empty list counts as rules. Any other list counts as rules if it has only texts, and
+    at least one text contains `<`, `>`, `=`, `%` or a key. A number, true/false or null also counts as a rule, so that
+    the user gets the error message for rules.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -103,10 +108,11 @@ def _are_rules(value: Any, keys: Collection[str]) -> bool:
 
 
 def _are_points(value: Any, keys: Collection[str]) -> bool:
-    """Return True if the value of the key `first` holds points, and False if it describes dimensions.
+    """Return True if the value of the key `first` counts as points, and False if it describes dimensions.
 
-    A point is the text `default` or a mapping of searched keys to values. The value can be a point or a list of points.
-    Two kinds of invalid values also count as points, so that the user gets an error message about points:
+    A point is the text `default` or a mapping of searched keys to values. The key `first` can have a point or a list of
+    points as its value. Two kinds of invalid values also count as points, so that the user gets an error message about
+    points:
         - any other plain value (text, number, true/false or null);
         - any other mapping that contains only plain values and does not describe a dimension.
     """
@@ -136,14 +142,14 @@ def space_from_dict(
 ) -> Space:
     """Return the space that a tree describes; the tree is nested like the objective's configuration.
 
-    Each leaf of the tree is a dimension, written as a dict with `values`, or `choices`, or `low` and `high` (and
-    optionally `log`, `integer`, `points`, `step`); it may also have `when` and `default`. A list is short for `values`.
-    At the top level, `require` holds rules between dimensions (see `constraints.py`), and `first` holds the first
-    points (see `first_points.py`).
+    Each leaf of the tree is a dimension, written as a dict with `values`, with `choices`, or with `low` and `high`. A
+    dict with `low` and `high` may also have `log`, `integer`, `points` and `step`. Any dimension may have `when` and
+    `default`. A list is short for `values`. At the top level, `require` holds rules between dimensions (see
+    `constraints.py`), and `first` holds the first points (see `first_points.py`).
 
     Args:
         tree: the tree.
-        fixed: the configuration's own values by dotted key.
+        fixed: the values of the objective's configuration by dotted key.
         members: all existing points if only some combinations of values exist; None = all combinations exist.
 
     Raises:
@@ -206,8 +212,8 @@ def _dimension(key: str, written: Any) -> Dimension:
     fields: Any = {"values": written} if is_list else written
     if not isinstance(fields, Mapping):
         raise SpaceError(
-            f"{where}: must be a list of values, or a mapping with the key 'values', the key 'choices', or the keys "
-            f"'low' and 'high', given {written!r}; a constant belongs in config= (in a shell: +{key}=VALUE)"
+            f"{where}: must be a list or a mapping, given {written!r}; a mapping must have 'values', 'choices', or "
+            f"both 'low' and 'high'; a constant belongs in config= (in a shell: +{key}=VALUE)"
         )
     if not fields:
         raise SpaceError(f"{where}: is empty; give values, choices, or low and high")
@@ -414,8 +420,8 @@ def _check_conditions(dimensions: Sequence[Dimension]) -> None:
         # A point is built in the order of the dimensions, so the values in a condition must be known by then.
         if later := [parent for parent in dimension.when if keys.index(parent) > place]:
             raise SpaceError(
-                f"{where}: '{later[0]}' must come before '{dimension.key}'; write '{later[0]}' first, in a "
-                f"space file of your own if overrides cannot change the order"
+                f"{where}: '{later[0]}' must come before '{dimension.key}'; write '{later[0]}' first; if overrides "
+                f"cannot change the order, use a space file of your own"
             )
 
 

@@ -17,7 +17,7 @@ from hpo.trials.space.dimensions import Point as Point
 
 
 def point_key(point: Point) -> str:
-    """Return the key of a point, which is its identity: its canonical JSON, with sorted names and no blanks."""
+    """Return the key that identifies a point: the point as canonical JSON; see `canonical_text`."""
     return canonical_text(dict(point))
 
 
@@ -94,8 +94,8 @@ class Space:
     def draw(self, rng: np.random.Generator) -> Point:
         """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again.
 
-        After 100 draws (after one draw if `members` is sparse), choose from a list of all valid points. If the space is
-        too large to list, the returned point breaks a rule.
+        After 100 draws (after one draw if `members` is sparse), choose from a list of all valid points. If there are
+        too many points to list, the returned point breaks a rule.
         """
         return self.complete({}, rng)
 
@@ -120,7 +120,7 @@ class Space:
         return point
 
     def _from_list(self, values: Point, rng: np.random.Generator) -> Point | None:
-        """Return a random valid point with the given values; None if there is none, or if the space is too large."""
+        """Return a random valid point with the given values; None if none exists or the space cannot be listed."""
         if self.size is None:
             return None
         fitting = [p for p in self._listed if all(p[key] == v for key, v in values.items() if key in p)]

@@ -33,7 +33,7 @@ def log(low: float, high: float, points: int | None = None) -> Log:
     """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`.
 
     If both ends are whole numbers, as in `hpo.log(16, 1024)`, the range has only whole numbers. This does not apply if
-    `points` is given, or if the configuration's own value is a fraction.
+    `points` is given, or if the configuration's value for the key of the range is a fraction.
 
     Args:
         low: the lower end of the range.
@@ -45,7 +45,10 @@ def log(low: float, high: float, points: int | None = None) -> Log:
 
 @dataclass(frozen=True)
 class NamedChoices:
-    """Values without an order; `named` holds objects by name, and files contain only these names."""
+    """Choices without an order: the plain `values`, and the objects in `named`, by name.
+
+    The study's files contain the names in place of the objects.
+    """
 
     values: tuple[Any, ...]
     named: Mapping[str, Any]
@@ -58,8 +61,8 @@ class NamedChoices:
 def choices(*values: Any, **named: Any) -> NamedChoices:
     """Return values without an order, such as `hpo.choices(16, 64)`.
 
-    Any objects can be given by name, such as `hpo.choices(relu=nn.ReLU)`. Files, reports and MLflow contain only
-    the names. Your function gets the objects, which workers must be able to unpickle.
+    Any objects can be given by name, such as `hpo.choices(relu=nn.ReLU)`. The study's files, the reports and MLflow
+    contain only the names. Your function gets the objects, which workers must be able to unpickle.
     """
     if both := [name for name in named if name in values]:
         raise SpaceError(
@@ -75,7 +78,7 @@ def write_out(branch: Any, where: str = "space") -> Any:
     A tuple is a range. A list of numbers becomes ordered values, and any other list becomes unordered choices.
 
     Raises:
-        SpaceError: a tuple is not a range, or the toolkit has no such dimension.
+        SpaceError: a tuple is not a range, or conf/space has no form for a dimension of another tool.
     """
     branch = _of_python(branch)
     if (read := of_peer(branch, where)) is not None:
@@ -108,7 +111,7 @@ def _of_python(value: Any) -> Any:
 
 
 def explicit_space(space: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Convert a space from Python, such as `{"lr": hpo.log(1e-5, 1e-2)}`, to its explicit form; see `as_meant`."""
+    """Convert a space that was written in Python to the explicit form that `as_meant` returns."""
     if not isinstance(space, Mapping):
         raise SpaceError(f"space: must be a dict, given {space!r:.80}")
     space = without_sweeps(space, config or {})
@@ -189,7 +192,7 @@ def _leaf(written: Mapping[str, Any], where: str, value: Any = None) -> dict[str
 
 
 def _listed(written: Sequence[Any], where: str) -> list[Any]:
-    """Return the values without repeats. In a list with numbers, texts such as 1e-5 become numbers, too."""
+    """Return the values without repeats. If any value is a number, turn texts that represent numbers into numbers."""
     # Imported here, because it loads NumPy, which `hpo.log` and `hpo.choices` do not need.
     from hpo.trials.space.reader import identity
 
@@ -197,8 +200,8 @@ def _listed(written: Sequence[Any], where: str) -> list[Any]:
     if texts and len(texts) == len(written):
         raise SpaceError(
             f"{where}: must hold numbers, or texts that do not look like numbers, given texts such as {texts[0]!r}; "
-            f"for numbers, leave out quotes, and write 1.0e-5 instead of 1e-5, which YAML reads as a text; for texts, "
-            f"use another form, such as v1"
+            f"if you mean numbers, remove quotes, and write 1.0e-5 instead of 1e-5, because YAML reads 1e-5 as a text; "
+            f"if you mean texts, begin each text with a letter, such as v1 instead of 1"
         )
     values = list(map(as_number, written)) if any(map(is_number, written)) else list(written)
     once: dict[str, Any] = {}

@@ -72,9 +72,15 @@ class Code:
 def code_of(objective: Objective, import_from: str) -> Code:
     """Return the code of an objective.
 
-    If the objective is in the working directory, its code is its package or, without a package, its module. For a
-    pickled function, the code is the modules that the function uses. The code also includes all files that these
-    modules import from the working directory, and the package data that the packages declare.
+    The code of an objective in the working directory consists of:
+
+    - the module of the objective; for a pickled function, the modules that the function uses instead;
+    - all Python files of the packages that contain these modules;
+    - all files that these modules and packages import from the working directory;
+    - the package data that the packages declare.
+
+    The code of an objective in the toolkit is empty. The code of an objective in an installed package has no files, but
+    names the package.
 
     Args:
         objective: the objective.

@@ -1,4 +1,4 @@
-"""The protocol of dispatchers, which take tasks and return reports, and a function that creates a dispatcher."""
+"""The protocol of dispatchers, which take tasks and return reports; `make_dispatcher` creates a dispatcher."""
 
 import importlib
 from collections import deque
@@ -125,8 +125,8 @@ class Dispatcher(Protocol):
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Wait until there is a report. Return all available reports, in the order in which they were made.
 
-        The result is empty if no task is running, or if there is no report within `timeout` seconds. It may also be
-        empty earlier, for example if the dispatcher replaces a worker or receives files.
+        The result is empty if no task is running, or if there is no report within `timeout` seconds. The method may
+        also return an empty result before the timeout, if an event brings no report, such as the start of a worker.
 
         Raises:
             DispatchError: no worker can be started.

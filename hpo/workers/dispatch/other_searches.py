@@ -38,7 +38,7 @@ class Use:
     gpu_numbers: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return a text such as `8 cores and 2 GPUs`."""
+        """Return the numbers of used cores and GPUs as text, such as `8 cores and 2 GPUs`."""
         cores = "1 core" if self.cpus == 1 else f"{self.cpus:g} cores"
         gpus = "1 GPU" if self.gpus == 1 else f"{self.gpus:g} GPUs"
         return f"{cores} and {gpus}" if self.gpus else cores
@@ -101,7 +101,7 @@ def other_searches() -> list[OtherSearch]:
 
 
 def _process_of(number: int, file: os.stat_result) -> "psutil.Process | None":
-    """Return the process with this number; None if it has ended or did not create the file."""
+    """Return the process with the id `number`; None if the process has ended, or did not create the file."""
     import psutil
 
     if not stat.S_ISREG(file.st_mode) or not psutil.pid_exists(number):
@@ -130,5 +130,5 @@ def _folder() -> Path:
 
 
 def _prefix() -> str:
-    """Return the prefix of file names. It includes the machine's name, because machines may share the folder."""
+    """Return the prefix of the names of this machine's files. Other machines may share the folder of the files."""
     return f"hpo-search_{re.sub('[^A-Za-z0-9.-]', '-', os.uname().nodename)}_"

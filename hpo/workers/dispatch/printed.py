@@ -1,4 +1,4 @@
-"""Copies of a task's output, and a limit on how often messages include the output."""
+"""Records the output of tasks, and limits how often messages about a running task include the output."""
 
 import contextlib
 import fcntl
@@ -16,7 +16,7 @@ MOST_CHARACTERS = 1 << 18
 
 
 class LogPace:
-    """Limits how often messages of a running task include its output: once every `SECONDS_BETWEEN_LOGS` seconds."""
+    """Limits messages with the output of a running task to one message every `SECONDS_BETWEEN_LOGS` seconds."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + SECONDS_BETWEEN_LOGS
@@ -39,7 +39,10 @@ class Echo:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Within the block, copy printed text. If the task redirects a stream, the next block redirects it again."""
+        """Within the `with` block, copy standard output and standard error to this object.
+
+        If the task replaces `sys.stdout` or `sys.stderr` in a block, the next block begins with these replacements.
+        """
         outside = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = self._streams
         try:

@@ -33,7 +33,10 @@ Shipment = Mapping[Kind, Content]
 
 
 class FileTransfer:
-    """Runs in the driver. Packs files for the nodes, and unpacks files from the nodes. Packs common files only once."""
+    """Packs files for the nodes, and unpacks files from the nodes. Runs in the driver.
+
+    A file or folder that all tasks of the study need is packed only once.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -86,12 +89,14 @@ class Node:
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Run a task. Yield the messages of `Child.run`, each after the files that belong to it.
+        """Run a task. Yield the messages of `Child.run`, and before each of these the messages with the files for it.
 
-        A message with files is `{"kind": ..., "content": ...}`. The state is sent about once a minute, so that little
-        training is lost if the node is lost. The state is also sent at the end if another training or attempt may
-        continue from it. In a group of processes, only the first process sends files. If files cannot be sent or
-        written, the last message has `machine_fault`.
+        A message with files is `{"call": ..., "kind": ..., "content": ...}`; `content` is one packed folder. Folders
+        that are stored at the URL of `artifacts` are not yielded.
+
+        The state is sent about once a minute, so that little training is lost if the node is lost. The state is also
+        sent at the end if another training or attempt may continue from the state. In a group of processes, only the
+        first process sends files. If files cannot be sent or written, the last message has `machine_fault`.
         """
         is_first = (variables or {}).get("RANK", "0") == "0"
         try:
@@ -125,7 +130,7 @@ class Node:
         return replace(payload, **places)
 
     def _shared(self, content: Content) -> Path:
-        """Return the folder with `content`, which all workers of the search on this machine share."""
+        """Return the folder that contains `content`; all workers of the search on this machine share this folder."""
         return self.disk.get(content.digest, partial(self.objects.get, content))
 
     def _with_files(self, payload: Payload, own: Payload, call: str, message: Message) -> Iterator[Message]:
@@ -147,7 +152,10 @@ class Node:
         yield message
 
     def _deliver(self, payload: Payload, kind: Kind, folder: Path, call: str) -> Iterator[Message]:
-        """Store a folder at the URL. If there is no URL, or `kind` is `files_dir`, yield the folder in a message."""
+        """Put a folder into the store `artifacts`. Yield nothing.
+
+        If there is no such store, or `kind` is `files_dir`, yield a message with the folder instead.
+        """
         # Do not send a folder with a link out of it: the training fails because of the link at a later check. If the
         # attempt dies before, the next attempt continues from the last state that was sent.
         if not folder.is_dir() or links_out(folder):
@@ -159,6 +167,10 @@ class Node:
 
 
 def _put(store: ObjectStore, kind: Kind, place: Path) -> Content:
-    """Put the files of a payload's field into the store. Raise DispatchError if they are too large."""
+    """Put the file or folder `place` into the store; `kind` is the payload's field that has this path.
+
+    Raises:
+        DispatchError: the file or folder is too large.
+    """
     hint = "" if kind in _COMMON else ", or let workers store states and models at study.artifacts"
     return store.put(place, _IN_WORDS[kind], hint)

@@ -59,7 +59,8 @@ class Examples:
             parts = {name: operator.index(size) for name, size in self.parts.items()}
             object.__setattr__(self, "parts", parts)
             if unknown := parts.keys() - set(_PARTS):
-                raise DataError(f"data: the names in 'parts' must be {', '.join(_PARTS)}, given {min(unknown)!r}")
+                allowed = ", ".join(_PARTS)
+                raise DataError(f"data: each name in 'parts' must be one of {allowed}, given {min(unknown)!r}")
             if parts.get("train", 0) == 0 or min(parts.values()) < 0:
                 raise DataError(f"data: 'parts' must have a train split and no size below 0, given {parts}")
             if sum(parts.values()) != self.size:

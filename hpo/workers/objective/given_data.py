@@ -50,8 +50,8 @@ class GivenData:
         """Check the data that was passed to a search, and compute its hash.
 
         Raises:
-            ConfigError: the data has no rows or a wrong type, or cannot be written to a file without loss. Also raised
-                if `stratify_by` does not fit the data.
+            ConfigError: the data has no rows, is not of an allowed type, or cannot be written to a file without loss.
+                Also raised if `stratify_by` does not fit the data.
         """
         import pandas as pd
 
@@ -236,10 +236,11 @@ def _conversion_hint(part: Any) -> str:
     if hasattr(part, "to_frame"):
         return "; series.to_frame() makes a DataFrame"
     if hasattr(part, "to_numpy"):
-        return "; put all columns into one DataFrame, or give .to_numpy()"
+        return "; put all columns into one DataFrame, or call to_numpy() to convert a DataFrame to an array"
     if hasattr(part, "numpy"):
-        return "; .numpy() makes an array"
-    return "; numpy.asarray(...) makes an array of each" if isinstance(part, list | tuple | int | float | str) else ""
+        return f"; call numpy() to convert a {type(part).__name__} to an array"
+    is_convertible = isinstance(part, list | tuple | int | float | str)
+    return "; call numpy.asarray(...) to convert a list or tuple to an array" if is_convertible else ""
 
 
 def _array_rows(data: Any) -> Iterator[bytes]:

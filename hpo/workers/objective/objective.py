@@ -1,4 +1,4 @@
-"""The interface between a search and a training: the objective's function and its optional functions."""
+"""The interface between a search and a training: the function that trains, and optional functions."""
 
 import functools
 import math
@@ -93,7 +93,7 @@ def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable
 
 
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Return an HpoError without secrets for an error that a user's function raised."""
+    """Convert an error that a user's function raised to an HpoError. Redact the secrets in the error's message."""
     if isinstance(error, HpoError):
         return type(error)(hide_secrets(str(error), values))
     if isinstance(error, ValidationError):
@@ -106,7 +106,7 @@ def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
         return ConfigError(text)
     text, kind = text[:LONGEST_REASON], type(error).__name__
     return ConfigError(
-        f"objective: {name} raised {f'{kind}: {text}' if text else kind}; in a shell, --debug shows where"
+        f"objective: {name} raised {f'{kind}: {text}' if text else kind}; in a shell, --debug shows the traceback"
     )
 
 
@@ -153,12 +153,12 @@ class SearchDescription:
 
 @dataclass(frozen=True)
 class ScalesDescription:
-    """The scales of a model that `hpo scale` compares with each other, as `describe_scales` returns them."""
+    """The result of `describe_scales`: the scales at which `hpo scale` compares a model, and facts about the model."""
 
     scales: Sequence[Mapping[str, Any]]  # each scale's changes to the configuration, smallest first
     rate: str | None = None  # key of the learning rate, which is tuned at each scale; None = unknown
-    # By layer: a key and a threshold. While the key's value is below the threshold, the layer's output size may change
-    # from scale to scale; from the threshold on it should stay the same.
+    # By layer: a key and a threshold. While the key's value is below the threshold, the layer's mean absolute output
+    # may change from scale to scale; from the threshold on, the mean should stay the same.
     holds_from: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
 
@@ -210,15 +210,15 @@ class Objective:
             may have `units`: the number of units done so far, which must rise by at least 1 per step. The dict that
             `run_fold` returns may have the total number in `units`. Without `describe_cost` every unit costs 1.
             If `check` refuses a configuration, `describe_cost` may raise ValueError: the trial fails anyway.
-        describe_length: `(config) -> number or None`: the greatest length of a training with this configuration,
-            in the measure of the training's reports, such as epochs; None = unlimited. If the strategy trains in
-            amounts, the length must be at least the largest amount.
+        describe_length: `(config) -> number or None`: the largest amount that a training with this configuration can
+            reach, such as a number of epochs; None = unlimited. If the strategy trains in amounts, this amount must be
+            at least the strategy's largest amount.
         describe_scales: `(config, over) -> dict` with the fields of `ScalesDescription`: the default scales at which
             `hpo scale` compares the model. `over` is the dimension that grows, "width" or "depth".
-        output_sizes: `(task) -> dict`: the output size of each layer after some steps of training, for
+        output_sizes: `(task) -> dict`: the mean absolute output of each layer after some steps of training, for
             `hpo scale --check`. The task is a training's task with two more fields: `steps`, such as [1, 2, 5, 10], and
-            `over`. The result maps each step to a dict from the layer's name to its mean absolute output. Layers that
-            do not exist at every scale are ignored.
+            `over`. The result maps each step to a dict, which maps each layer's name to this mean. Layers that do not
+            exist at every scale are ignored.
         continues: whether trainings can be continued (`CONTINUES = True` in the module). Then run_fold stops after
             `task["amount"]`, continues from the state that it has saved in `task["resume_dir"]`, and yields the
             following steps.
@@ -273,7 +273,7 @@ class Objective:
             self.check(config)
 
     def length(self, config: Mapping[str, Any]) -> float:
-        """Return the greatest length of a training with `config`; infinite if the objective describes no length."""
+        """Return the largest amount that a training with `config` can reach; infinite if unlimited or unknown."""
         length = None if self.describe_length is None else reported_values.number(self.describe_length(config))
         return math.inf if length is None else length
 
@@ -297,7 +297,7 @@ class Objective:
         """Return the result of `describe_search`, or an empty description if the objective has no such function.
 
         Raises:
-            DataError: a field is unknown or has a wrong type.
+            DataError: a field of the result is unknown or has a wrong type.
         """
         if self.describe_search is None:
             return SearchDescription()
@@ -306,10 +306,10 @@ class Objective:
             return SearchDescription.from_dict(described)
 
     def scales_description(self, config: Mapping[str, Any], over: str) -> ScalesDescription | None:
-        """Return the scales at which the model is compared; None without `describe_scales`.
+        """Return the result of `describe_scales`; None if the objective has no such function.
 
         Raises:
-            DataError: a field is unknown.
+            DataError: the result does not have the fields of `ScalesDescription`.
         """
         if self.describe_scales is None:
             return None
@@ -372,7 +372,7 @@ class Objective:
     def write_development_data(self, config: Mapping[str, Any], indices: Sequence[int], data_dir: Path) -> bool:
         """Write the development examples to a new folder `data_dir`, from which the workers read them.
 
-        Return True; return False and write nothing if the objective has no `prepare_data`.
+        If the objective has no `prepare_data`, write nothing and return False; otherwise, return True.
         """
         if self.prepare_data is None:
             return False

@@ -20,9 +20,9 @@ Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
 
 MODULE = "objective.pkl"
-"""The file with a study's pickled function. In the function's path, this name replaces the name of a module."""
+"""The name of the file with a study's pickled function, and the `module` of such a function's `ObjectivePath`."""
 GIVEN_DATA = "given_data"
-"""The folder in a study's folder with all rows that were passed from Python."""
+"""The name of the subfolder of a study's folder that has all rows that were passed from Python."""
 
 # A package declares its objectives and strategies in these groups of entry points.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
@@ -93,7 +93,7 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         return "given from Python"
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
-        raise ConfigError(f"{what}: '{module}' is part of Python; name a module of your own")
+        raise ConfigError(f"{what}: '{module}' is part of Python; give a module of your own")
     # The working directory may be the toolkit's own folder.
     here = import_from if import_from and not is_root(import_from) else None
     if any(_is_within(module, each) for each in _TOOLKIT_MODULES):
@@ -106,7 +106,7 @@ def origin_of(path: str, import_from: str | None, what: str = "objective") -> Or
         return "toolkit"
     if top == "hpo" or (top == "model" and _file_in(here, top) is None):
         own = _file_in(here, top)
-        hint = f"give {own} another name" if own else "name a module of your own"
+        hint = f"give {own} another name" if own else "give a module of your own"
         raise ConfigError(f"{what}: '{module}' is an internal module of hpo and not allowed here; {hint}")
     if _file_in(import_from, module) is not None:
         return "working directory"
@@ -180,8 +180,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    If `sys.path` has relative entries, also return the folders of all imported modules, except `folder`: the working
-    directory may have changed since these imports.
+    If `sys.path` has relative entries, also return the folders of all imported modules except `folder`, because the
+    working directory may have changed since these imports.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]

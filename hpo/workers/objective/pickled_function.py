@@ -34,9 +34,9 @@ class PickledFunction:
     """A pickled function, with the hash that identifies it."""
 
     name: str  # the function's name
-    digest: str  # hash of its source, and of the objects that it uses; see `digest_of`
-    python: str  # the Python version as `major.minor`; other versions cannot load it
-    modules: Sequence[str]  # the modules of the working directory that it uses
+    digest: str  # hash of the function's source, and of the objects that the function uses; see `digest_of`
+    python: str  # the Python version as `major.minor`; other versions cannot load the function
+    modules: Sequence[str]  # the modules of the working directory that the function uses
     data: bytes  # the bytes from cloudpickle; loading them runs code
     rows: GivenData | None = None  # the data of the search, if it was given from Python
 
@@ -77,8 +77,8 @@ class PickledFunction:
         """Unpickle the function. Raise ConfigError if this fails, such as for the pickle of another Python version."""
         if self.python != PYTHON:
             raise ConfigError(
-                f"objective: '{self.name}' was pickled by Python {self.python} and must be loaded by the same version, "
-                f"given Python {PYTHON}; run this command with Python {self.python}"
+                f"objective: '{self.name}' was pickled by Python {self.python}, and Python {PYTHON} cannot load it; "
+                f"run this command with Python {self.python}"
             )
         try:
             function: Callable[..., Any] = pickle.loads(self.data)  # noqa: S301 -- trusted before
@@ -132,9 +132,10 @@ def digest_of(parts: Parts) -> str:
 
 
 def own_modules(parts: Parts) -> set[str]:
-    """Return the names of the modules in the working directory that a function uses, given the function's parts.
+    """Return the names of the modules that a function uses and that are in the working directory.
 
-    The function uses a module if a part is the module, is defined in the module, or imports the module.
+    A function uses a module if the module is a part of the function, or if one of the parts is defined in the module or
+    imports the module.
     """
     named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
@@ -188,8 +189,13 @@ def _inner(name: str, value: Any) -> Parts:
 def _definitions_of(name: str, value: Any) -> Parts:
     """Return the definitions on which a value depends, each with a name.
 
-    These are, for example, the attributes of a class (or of a module that the program created), the function inside a
-    wrapper or a property, and the class of an object.
+    - For a class: its attributes that the user defined, and its metaclass.
+    - For a module that the program created: its attributes.
+    - For a property or another descriptor that holds functions: the functions.
+    - For a wrapper: the wrapped function, and the wrapper's own code.
+    - For any other object: its class, and its slots if it has no `__dict__`.
+
+    The classes and wrappers of libraries are left out.
     """
     if isinstance(value, _HOLDERS):
         functions = ((key, getattr(value, key, None)) for key in _HELD)
@@ -220,14 +226,20 @@ def _definitions_of(name: str, value: Any) -> Parts:
 
 
 def _counts(key: str, value: Any) -> bool:
-    """Return whether the user defined an attribute. One named `__x__` must also be a callable or a property."""
+    """Return whether the user defined an attribute.
+
+    Return False for a special name such as `__doc__`, unless the value is a callable or a property.
+    """
     if isinstance(value, _PYTHON_DESCRIPTORS) or key == "_abc_impl":
         return False
     return not (key.startswith("__") and key.endswith("__")) or callable(value) or isinstance(value, _HOLDERS)
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a value is a partial, a bound method, or a function, class or object of the script or notebook."""
+    """Return whether a value is a partial, is a bound method, or is defined in the script or notebook.
+
+    The value can be a function or a class, or an object with a `__dict__` whose class is defined there.
+    """
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)
     if isinstance(value, functools.partial) or inspect.ismethod(value):
@@ -236,7 +248,10 @@ def _has_parts(value: Any) -> bool:
 
 
 def _functions(value: Any) -> list[Any]:
-    """Return a list with a function or a class's methods; empty for values from outside the script or notebook."""
+    """Return `[value]` for a function, and the methods for a class.
+
+    The result is empty for any other value, and for a value that is not defined in the script or notebook.
+    """
     if not _has_parts(value):
         return []
     if inspect.isfunction(value):
@@ -248,7 +263,7 @@ def _functions(value: Any) -> list[Any]:
 
 
 def _used(function: Any) -> Parts:
-    """Return the parts of a function: its defaults, its attributes, and the globals and closure variables it uses."""
+    """Return a function's defaults and attributes, and the globals and closure variables that the function uses."""
     code = function.__code__
     names = sorted(_names(code, _GLOBALS) & function.__globals__.keys())
     used = [(name, function.__globals__[name]) for name in names]
@@ -269,7 +284,7 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that identifies the code or value of one part, without the parts inside it."""
+    """Return a text that identifies the code or value of one part of a function, without the parts inside this part."""
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):

@@ -29,9 +29,10 @@ class TrainingStopped(GreenletExit):
 
 
 class StateIsAhead(BaseException):
-    """Raised if an interrupted training may have saved a state after its last report; the training starts again.
+    """Raised if an interrupted training may have saved a state after its last report.
 
-    Like TrainingStopped, it is not a subclass of `Exception`.
+    The training is then repeated from the beginning, without the state. Like TrainingStopped, this class is not a
+    subclass of `Exception`.
     """
 
 
@@ -40,7 +41,7 @@ class RunningTrial:
 
     Attributes:
         number, fold, repeat: the number of the trial, of the fold and of the repeat, each counted from 0. `fold` is -1
-            in the final training and in a test.
+            in the final training and in a test evaluation.
         seed: seed for all random numbers of the training.
         threads: number of threads that the training may use.
         train, validation, test: the positions of each split's examples in the data that the training gets; None if the
@@ -49,8 +50,8 @@ class RunningTrial:
         data_dir: folder that the objective's `prepare_data` wrote; None if the objective has no `prepare_data`.
         metrics: names of the study's metrics, the leading one first.
         checkpoint_dir: folder to create and to save the trained model in; in `run_test`, the folder with the model to
-            score. The study keeps the models of the best `study.checkpoints` trials. None = no model is kept, for
-            example with several folds.
+            score. The study keeps the models of the best `study.checkpoints` trials. None = this training's model is
+            not stored. In a search, only the first repeat of a trial with a single fold can store its model.
         resume_dir: folder to save the training's state in, and to read the state from when the training continues; None
             = no state is kept.
         amount: amount of training, counted from the start, such as a number of epochs; None = a full training.
@@ -88,27 +89,28 @@ class RunningTrial:
     def trained(self) -> int:
         """Amount of training that is already done. `resume_dir` has the state at this amount.
 
-        An interrupted attempt may have saved a later state. If the function then reads this property, the training
-        starts again, without a state and with `trained` 0. To continue from the later state, store the epoch in the
-        state and do not read `trained`.
+        But an interrupted attempt of this training may have saved a state beyond this amount. In this case, reading
+        `trained` restarts the training from the beginning: `resume_dir` is empty and `trained` is 0. To continue from
+        the state instead, store the epoch in the state, and do not read `trained`.
         """
         if self._was_interrupted:
             raise StateIsAhead
         return self.earlier_amount
 
     def report(self, point: Any = None, step: Any = None, /, **numbers: Any) -> None:
-        """Add a point to the learning curve, such as `report(epoch=3, loss=0.2)`.
+        """Add a report to the learning curve; for example, `report(epoch=3, loss=0.2)` reports the loss at epoch 3.
 
         `report(0.3, 5)` and `report(value=0.3, step=5)` report the study's metric at epoch 5. If there is a step but no
         epoch, the step is used as the epoch. Either all reports have an epoch, in ascending order, or none has. Reports
         without an epoch are numbered from `trained` + 1; `trained` is the amount that is already done. If the first
         epoch is 0, the last epoch of a full training is the amount minus 1. `more=False` says that this report is the
-        last, so that other trainings need not wait for a further one.
+        last one of the training, so that the search need not wait for another report.
 
         Raises:
             TrainingStopped: the search stops the training.
-            TypeError: the point is neither a number nor a mapping, or the step is not a number.
-            RuntimeError: `report` was called after the function had returned, or in a thread other than the function's.
+            TypeError: `point` is neither a number nor a mapping, or `step` is not a number.
+            RuntimeError: `report` was called after the objective's function had returned, or in a thread other than the
+                thread that runs this function.
         """
         if self._is_stopped:
             raise TrainingStopped
@@ -125,17 +127,18 @@ class RunningTrial:
 
         Raises:
             TypeError: the value is neither a finite number nor a text.
-            RuntimeError: `note` was called after the function had returned, or in a thread other than the function's.
+            RuntimeError: `note` was called after the objective's function had returned, or in a thread other than the
+                thread that runs this function.
         """
         self._send("note", {"note": reported_values.note({name: value})})
 
     @functools.cached_property
     def dir(self) -> Path:
-        """A folder for other files of the training, such as plots and predictions.
+        """A folder for the training's files other than the model and the state, such as plots and predictions.
 
         The files are saved in the study's folder, even if the training runs on another machine. If their total size
-        exceeds `study.trial_files_bytes`, all these files are deleted, with a warning. In a test, and in a training
-        outside a study, for example in `hpo compare`, the folder is temporary.
+        exceeds `study.trial_files_bytes`, all these files are deleted, with a warning. In a test evaluation, and in a
+        training outside a study (for example in `hpo compare`), the folder is temporary.
         """
         if self._files_dir is None:
             temporary = tempfile.mkdtemp(prefix="hpo-files-")
@@ -159,7 +162,7 @@ class RunningTrial:
         """Show a warning to the user. Equal warnings are shown once, and warnings after the training are not shown.
 
         Raises:
-            RuntimeError: `warn` was called in a thread other than the function's.
+            RuntimeError: `warn` was called in a thread other than the thread that runs the objective's function.
         """
         if self._reader is not None:
             self._send("warn", {"warning": text})
@@ -199,10 +202,10 @@ class RunningTrial:
 
 
 def point_of(metric: str, point: Any, step: Any, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a point of a learning curve from the arguments of `RunningTrial.report`.
+    """Return a report for the learning curve as a dict, from the arguments of `RunningTrial.report`.
 
     Raises:
-        TypeError: the point is neither a number nor a mapping of names to numbers, or the step is not a number.
+        TypeError: `point` is neither a number nor a mapping of names to numbers, or `step` is not a number.
     """
     if point is None and numbers.keys() == {"value", "step"}:
         point, step, numbers = numbers["value"], numbers["step"], {}

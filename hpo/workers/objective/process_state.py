@@ -99,7 +99,12 @@ class Isolation:
             _set_handlers({number: handlers[number] for number in self._handlers if callable(handlers[number])})
 
     def _stop_timers(self, before: Mapping[int, tuple[float, float]], seconds: float) -> None:
-        """Pause the user's timers. Restart the program's alarm with the time left: `before` is `seconds` old."""
+        """Stop and store the timers that the user's code has set, and restart the calling program's alarm.
+
+        Args:
+            before: each timer's remaining seconds and interval at the time when the user's code was entered.
+            seconds: the seconds since that time. The restarted alarm has this much less time left.
+        """
         self._timers = {}
         for timer, (left, interval) in before.items():
             if not left:
@@ -125,9 +130,9 @@ class Isolation:
 def isolated_state(seed: int, threads: int) -> Iterator[None]:
     """Seed the random generators of Python, NumPy and torch, and set the number of threads of numerical libraries.
 
-    The last digits of a score depend on the number of threads, so it must be the same in all processes, such as those
-    of `hpo search` and `hpo reproduce`. After the block, restore changed global settings. Changes from before the block
-    are kept, such as changes by the import of the user's modules. Leave torch alone if it is not imported yet.
+    The last digits of a score depend on the number of threads. So this number must be the same in all processes, such
+    as those of `hpo search` and `hpo reproduce`. At the end of the `with` block, global settings of Python, NumPy and
+    torch get the values from before the block. If torch is not imported before the block, leave torch alone.
     """
     torch = sys.modules.get("torch")
     variables, filters, handlers, zone = dict(os.environ), warnings.filters[:], _handlers(), time.tzname
@@ -162,9 +167,10 @@ def isolated_state(seed: int, threads: int) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def _thread_pools(num_modules: int) -> Any:
-    """Return the controller of the loaded numerical libraries' threads.
+    """Return a `ThreadpoolController`, which limits the threads of the numerical libraries that are loaded now.
 
-    Finding the libraries takes a millisecond, so find them again only after the number of imported modules has changed.
+    Finding these libraries takes a millisecond. So the result is cached until `num_modules`, the number of imported
+    modules, changes.
     """
     del num_modules
     from threadpoolctl import ThreadpoolController  # here: it takes a while to load
@@ -173,14 +179,17 @@ def _thread_pools(num_modules: int) -> Any:
 
 
 def _handlers() -> dict[int, Any]:
-    """Return the handlers of signals that end a program; empty in threads that may not set handlers."""
+    """Return the handler of each signal in _SIGNALS; in a thread that may not set handlers, return an empty dict."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.getsignal(number) for number in _SIGNALS}
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set the handlers that differ from the current ones. Skip None, which stands for a handler from outside Python."""
+    """Set each signal's handler in `wanted`, if it differs from the current handler.
+
+    Skip None, which stands for a handler from outside Python.
+    """
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:
             signal.signal(number, handler)

@@ -148,7 +148,7 @@ def import_named(
         is_usual = isinstance(error, ImportError | SyntaxError | ValueError)
         fault = f"cannot import '{name}'" if is_usual else f"importing '{name}' raised {type(error).__name__}"
         text = excerpt(text_of(error), secrets, LONGEST_REASON)
-        hint = "in a shell, --debug shows where"
+        hint = "in a shell, --debug shows the traceback"
         if isinstance(error, SystemExit):
             hint = "put code that runs only in a script, such as parse_args(), below `if __name__ == '__main__':`"
         raise ConfigError(f"{what}: {fault}: {text}; {hint}") from error

@@ -79,7 +79,7 @@ def _imported(path: Path, root: Path) -> set[Path]:
 # Cache, because a process may open several studies and parsing a file takes milliseconds.
 @functools.lru_cache(maxsize=1024)
 def _imports(source: bytes) -> Sequence[tuple[int, str]]:
-    """Return each import's level and name. Level 0 = an absolute import; level 2 = two dots, as in `from .. import`."""
+    """Return the level and the name of each import; the level is the number of leading dots, 0 = absolute import."""
     found: list[tuple[int, str]] = []
     for node in ast.walk(parsed(source) or ast.Module([], [])):
         if isinstance(node, ast.Import):
@@ -161,10 +161,10 @@ def _digest_at(path: Path, _stamp: tuple[int, int] | None) -> str:
 
 
 class CodeWatch:
-    """Compares the files that this process has imported with their content at the start of the search.
+    """Detects that a source file has changed since the start of the search.
 
     Args:
-        files: the hashes at the start of the search, by path relative to `folder`.
+        files: each file's hash at the start of the search, by path relative to `folder`.
         folder: the working directory.
     """
 
@@ -179,11 +179,11 @@ class CodeWatch:
         """Raise MachineError if a file has changed since the start of the search.
 
         Call this method before and after a training, because a training may import further modules. Each call checks
-        only the files that were imported since the previous call. After a failure, a call checks all files, because a
-        failed import may be the cause. Files that are run, and not imported, are checked at each call.
+        the files that were imported since the previous call, and all files that a training uses but does not import.
+        After a failure, a call also checks files that are not imported, because a failed import may be the cause.
 
-        The first call also raises MachineError for a file that was written after this object was created, because the
-        content that was imported is unknown.
+        The first call also raises MachineError if an imported file was written after this object was created. The
+        import may have read the file before or after that.
 
         Args:
             has_failed: whether the training has failed.
@@ -192,7 +192,8 @@ class CodeWatch:
             script = Path(self._folder, name)
             # A missing file is a change only if the training failed.
             if _digest_at(script, file_stamp(script)) != digest if script.is_file() else has_failed:
-                raise _changed(name, "; if trainings write it, start a new study with a command that does not use it")
+                hint = f"; if trainings write {name}, start a new study with a command that does not use {name}"
+                raise _changed(name, hint)
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:
             name, digest = self._left[module]
@@ -226,7 +227,7 @@ def _changed(name: str, hint: str = "") -> MachineError:
 def code_watch(files: tuple[tuple[str, str], ...], folder: str) -> CodeWatch:
     """Return the `CodeWatch` for these files and their hashes.
 
-    All tasks of a process share this object, so an imported file is usually compared only once.
+    All tasks of a process share this object, so it usually compares an imported file with the file's hash only once.
     """
     return CodeWatch(dict(files), folder)
 

@@ -71,7 +71,10 @@ class DiskStore:
 
 @contextlib.contextmanager
 def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Lock a folder or a file (created if missing) in the block. The kernel unlocks it if the process ends."""
+    """Lock a folder or a file for the duration of the `with` block; if `path` does not exist, create a file.
+
+    If the process ends, the kernel releases the lock.
+    """
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, kind)

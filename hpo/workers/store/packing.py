@@ -19,12 +19,17 @@ from hpo.files import Entry, entries
 from hpo.formatting import format_size
 
 PIECE_BYTES = 16 * 2**20
-"""The size of a piece. The overhead per piece is small at this size, and a few pieces still fit in memory."""
+"""The size of a package's pieces in bytes. At this size, the overhead per piece is small, and several fit in memory."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """A packed folder or file: the SHA-256 and size of its bytes, and the temporary file that contains them."""
+    """A folder or a file, packed into a temporary file.
+
+    Attributes:
+        digest: the SHA-256 of the temporary file.
+        size: the size of the temporary file in bytes.
+    """
 
     digest: str
     size: int
@@ -84,7 +89,12 @@ def digest_of(file: Path) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """A package in an object store, stored in pieces: its SHA-256, and references to its pieces in order."""
+    """A package that is stored in an object store, in pieces.
+
+    Attributes:
+        digest: the SHA-256 of the package.
+        pieces: the references to the pieces, in order.
+    """
 
     digest: str
     pieces: Sequence[Any]

@@ -69,7 +69,7 @@ class UrlStore:
         self.place.remove(f"{name}.tar")
 
     def folders(self, below: str) -> list[str]:
-        """Return the names of the folders that are stored below the path `below`, without that path."""
+        """Return the names of the folders that are stored directly in `below`; a name does not begin with `below`."""
         return [name.removesuffix(".tar") for name in self.place.names(below)]
 
 

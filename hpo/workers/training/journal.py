@@ -1,7 +1,7 @@
 """The journal of a training: a file next to the training's state, with every report of the training.
 
-A report is written to the journal before it is sent. A training that continues from its state after a crash makes only
-the later reports; the earlier reports are read from the journal.
+A report is written to the journal before it is sent. After a crash, a training continues from its state, and makes only
+the reports after this state. The reports from before the state are read from the journal.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _SMALL = 1 << 16  # files of more bytes are hashed by size and time, not by cont
 
 
 def state_of(folder: str) -> str:
-    """Return the folder in which the objective saves its state, given the `resume_dir` of a payload."""
+    """Return the folder for the objective's state, inside the folder `folder` (the `resume_dir` of a payload)."""
     return f"{folder}/{_STATE}"
 
 
@@ -91,7 +91,7 @@ class Journal:
         return [entry for entry in self.entries if place_of(entry.point) > place]
 
     def begin(self) -> None:
-        """Write all entries so far to the file, and open it for the reports of a new attempt."""
+        """Write all entries so far to the journal's file, and open the file for the reports of a new attempt."""
         lines = [*map(vars, self.entries), {"begun": True}]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_suffix(".new")
@@ -102,8 +102,8 @@ class Journal:
     def restart(self, place: float) -> None:
         """Delete the state and the journal's file, so that the training starts from the beginning.
 
-        Entries up to `place` (an epoch or step) stay in memory, because earlier trainings reported them. Later entries
-        are dropped.
+        Drop the entries after `place` (an epoch or step). The entries up to `place` stay in memory, because they are
+        the reports of other trainings, which this training continues.
         """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]
@@ -111,7 +111,7 @@ class Journal:
         self._path.unlink(missing_ok=True)
 
     def add(self, entry: Entry) -> None:
-        """Add a report, and write it to the file if a state exists."""
+        """Add a report to `entries`, and to the journal's file if the objective has saved a state."""
         self.entries.append(entry)
         if self._file is None and self.has_state:
             self.begin()
@@ -119,14 +119,14 @@ class Journal:
             self._write(vars(entry))
 
     def end(self) -> None:
-        """Write that the training is finished, and close the file."""
+        """Write to the journal's file that the training is finished, and close the file."""
         if self._file is None and self.has_state:
             self.begin()
         self._write({"ended": True})
         self.close()
 
     def close(self) -> None:
-        """Close the file, if it is open."""
+        """Close the journal's file, if the file is open."""
         if self._file is not None:
             os.close(self._file)
         self._file = None

@@ -1,8 +1,8 @@
 """The MLflow run to which the objective's own code logs. The worker finds the run by its tags, or creates it.
 
-Each run has exactly one creator. For a trial with one task, the worker creates the trial's run and sends its id before
-the first report. For a trial with several tasks, the tracker creates the trial's run, and each worker creates a child
-run for its task.
+Each run has exactly one creator. For a trial with one task, the worker creates the trial's run, and sends the run's id
+to the driver before the first report. For a trial with several tasks, the tracker creates the trial's run, and each
+worker creates a child run for its task.
 """
 
 import contextlib
@@ -53,9 +53,9 @@ class OwnLines(TypedDict):
         artifacts: folder for the artifacts of a new experiment; it is used only if the store is a local file.
         study_id: id of the study.
         host: name of the driver's machine. If the store is a file, only the driver's machine can reach it.
-        name: name of the run.
-        task: name of the training within its trial; the training gets a run below the trial's run. None = the training
-            uses the trial's run.
+        name: name of the training's run.
+        task: name of the training within its trial; the training's run is a child of the trial's run. None = the
+            training's run is the trial's run.
     """
 
     uri: str
@@ -91,9 +91,9 @@ def client_of(uri: str) -> "MlflowClient":
     If the store is a SQLite file, the function holds a lock, so that only one process at a time creates the tables.
     """
     from mlflow import MlflowClient
+    from sqlalchemy.engine import make_url
 
-    folder = Path(uri.partition(":///")[2]).parent
-    if not uri.startswith("sqlite") or not folder.is_dir():
+    if not uri.startswith("sqlite") or not (folder := Path(make_url(uri).database or "").parent).is_dir():
         return MlflowClient(uri)
     descriptor = os.open(folder, os.O_RDONLY)
     try:

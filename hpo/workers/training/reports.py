@@ -28,10 +28,10 @@ class Reports:
 
     Attributes:
         trained: the amount from which this attempt continues; it is passed to the objective.
-        was_interrupted: whether an earlier attempt may have saved a state that is further than `trained`.
+        was_interrupted: whether an earlier attempt may have saved a state with more training than `trained`.
         points: the learning curve of this trial and of the trials that it continues, in ascending order.
         metrics: names of the study's metrics.
-        named: all names that were reported, whether their values were finite numbers or not.
+        named: names of all values in the reports, whether the values were finite numbers or not.
         gaps: metrics whose value in the last report was not a finite number.
         differs: a text about the first report that differs from the known report; None = no report differs.
     """
@@ -86,10 +86,10 @@ class Reports:
         self._begin()
 
     def take(self, point: Point) -> dict[str, Any] | None:
-        """Return the report with its place if it is new; None = it repeats a known report.
+        """Return the report `point`, with its place as `epoch` or `step`; None = the report repeats a known report.
 
         Raises:
-            ValueError: the place is negative, of another kind than before, or not after the previous place.
+            ValueError: the place is negative, not above the previous report's place, or of another kind than it.
             StateIsAhead: a report before this report may be missing.
         """
         point = self._places.take(point)
@@ -103,7 +103,13 @@ class Reports:
         return None
 
     def add(self, point: Point, units: float, more: bool | None) -> None:
-        """Add a new report after `units` of training. The journal gets the report before the driver does."""
+        """Add a new report to the learning curve and to the journal; call this before the driver gets the report.
+
+        Args:
+            point: the result of `take`.
+            units: the units of training since the previous report.
+            more: whether the training continues after this report; None = unknown.
+        """
         self.points.append(point)
         self._last = place_of(point)
         self._known[self._last] = point
@@ -114,7 +120,8 @@ class Reports:
         """End the reports. `has_result` says whether the objective returned a result.
 
         Raises:
-            StateIsAhead: the last report may be missing, because an attempt may have died just before this report.
+            StateIsAhead: this attempt has made no report, and the interrupted attempt may have died after it saved its
+                last state and before it made its last report.
         """
         was_last = bool(self._known_entries) and self._known_entries[-1].more is False
         if self._is_suspect and not self._num_taken and not was_last and (self._known_entries or not has_result):

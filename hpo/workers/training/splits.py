@@ -1,4 +1,4 @@
-"""Splits examples into train, validation and test splits or k folds; computes sizes and fingerprints of the splits."""
+"""Divides examples into a test split and one or more folds; computes the sizes and fingerprints of the splits."""
 
 import contextlib
 from collections import Counter
@@ -54,17 +54,17 @@ class Plan:
 def make_plan(examples: Examples, settings: SplitSection) -> Plan:
     """Split the examples. Equal examples and settings give equal splits.
 
-    If the data has a predefined test split, it is used. Otherwise the test split is a random sample of `test_fraction`
-    of all examples. The sample contains no example of a predefined validation split.
+    A predefined test split of the data becomes the test split. Otherwise the test split is a random sample of
+    `test_fraction` of all examples. The sample contains no example of a predefined validation split.
 
     The other examples are divided into `folds` folds. If `folds` is None, data with a predefined validation split has
-    one fold, and other data has DEFAULT_FOLDS. With one fold, a predefined validation split is used. Without a
-    predefined one, the validation split is a random sample of `validation_fraction` of all examples.
+    one fold, and other data has DEFAULT_FOLDS. A single fold uses the predefined validation split. If the data has no
+    predefined validation split, a single fold validates on a random sample of `validation_fraction` of all examples.
 
     Splits of ordered data are consecutive: in place of a random sample, the last examples are held out.
 
-    Folds are stratified by class, and so are random samples of data without groups. The setting `stratify` can prevent
-    this.
+    If `stratify` is set, several folds are stratified by class. Random samples are also stratified by class, unless the
+    data has groups. Ordered data and data without labels are never stratified.
 
     Raises:
         DataError: the examples cannot be split in this way, for example because there are too few.
@@ -95,7 +95,7 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
 
 def duplicates_text(duplicates: Mapping[str, int]) -> str:
-    """Return how many examples are in two splits, such as `3 of test in train`; an empty text if there are none."""
+    """Return the number of shared examples of each pair of splits as text, such as `3 of test in train`; "" = none."""
     return ", ".join(f"{count} of {pair}" for pair, count in duplicates.items() if count)
 
 
@@ -131,8 +131,8 @@ def _held_out(
     count = max(1, round(fraction_of_all * examples.size))
     if count >= len(indices):
         raise DataError(
-            f"data: cannot hold out {count} of {len(indices)} example{'s' * (len(indices) != 1)}, because none would "
-            f"be left; give more examples, or lower split.test_fraction or split.validation_fraction"
+            f"data: cannot hold out {count} of {len(indices)} example{'s' * (len(indices) != 1)}, because no example "
+            f"would be left for training; give more examples, or lower split.test_fraction or split.validation_fraction"
         )
     if examples.is_ordered:
         return indices[:-count], indices[-count:]
@@ -147,8 +147,8 @@ def _held_out(
         except ValueError as error:
             raise DataError(
                 f"data: cannot hold out {count} of {len(indices)} examples as whole groups, because no group would be "
-                f"left, given {format_count(len(set(groups)), 'group*')}; give more groups, or lower "
-                f"split.test_fraction or split.validation_fraction"
+                f"left for training (the examples have {format_count(len(set(groups)), 'group*')}); give more groups, "
+                f"or lower split.test_fraction or split.validation_fraction"
             ) from error
     else:
         from sklearn.model_selection import train_test_split  # Importing takes a second.

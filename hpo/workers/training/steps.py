@@ -219,7 +219,10 @@ def _attempt(
 
 
 def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, reports: Reports) -> Steps:
-    """Yield a training's new points, notes and warnings; return its result. Points have only finite numbers."""
+    """Yield the new reports, notes and warnings of a training, as `steps_of` does, and return the training's result.
+
+    A yielded report has only the values that are finite numbers.
+    """
     warned: set[str] = set()
     with contextlib.closing(training):
         while True:
@@ -248,7 +251,8 @@ def _points(training: Generator[Any, Never, Any], counts: bool, units: Units, re
             for name in reports.gaps:
                 if name not in warned:
                     warned.add(name)
-                    yield "warning", f"the objective reported a '{name}' that is not finite, so its curve has a gap"
+                    text = f"the objective reported a '{name}' that is not finite, so the curve of '{name}' has a gap"
+                    yield "warning", text
             yield "point", point
 
 

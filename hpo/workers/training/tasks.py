@@ -55,7 +55,7 @@ class Payload:
     amount: int | None = None  # amount of training, counted from the start; None = a full training
     max_amount: int | None = None  # the search's largest amount; None if all trainings are full
     trained: int = 0  # amount of training that is already done
-    # Whether an interrupted attempt may have saved a state that is further than `trained`.
+    # Whether an interrupted attempt may have saved a state with more training than `trained`.
     interrupted: bool = False
     resume_dir: str | None = None  # folder of the training's state and journal; None = none is stored
     # The recorded learning curve of the trainings that this training continues.
@@ -71,8 +71,9 @@ class Payload:
     # as early stopping from these curves. None in all other trainings.
     curves: Sequence[Sequence[Mapping[str, float]]] | None = None
     limit_minutes: float | None = None  # the training fails at its next report after this time; None = no limit
-    # `limits`: pairs of a place (epoch or step) and a score. A training whose best score is worse there is stopped.
-    # `limits_after`: the number of the first report at which this can happen. See `Limits`.
+    # `limits`: pairs of a place (epoch or step) and a score. A training whose best score at a place is worse than the
+    # score of the place's pair is stopped. `limits_after`: the first report, counted from 1, at which a training can be
+    # stopped. See `Limits`.
     limits: Sequence[tuple[float, float]] = ()
     limits_after: int = 1
     # `metrics`: the names of the metrics in order; empty if there is one metric and no limit. `limited`: the names of
@@ -123,7 +124,7 @@ FINAL_FOLD = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The settings that all tasks of a study, or of a single training, share."""
+    """The settings that all tasks of a study share, or all tasks of one `hpo train`."""
 
     common: Payload  # template of every task's payload; `TaskBuilder` fills in the rest
     # Returns the objective's configuration for a trial's values, with redacted secrets.
@@ -175,9 +176,9 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration and the amount of a trial's training in another study.
+        """Return the configuration and the amount of the training in another study that a trial continues.
 
-        `study.extends` names the other study. The amount is None if the other study fully trained the trial. Return
+        `study.extends` names the other study. The amount is None if the continued training is a full training. Return
         None if the trial continues no training of the other study, or if both studies have the same configuration.
         """
         extends = self.extends
@@ -335,7 +336,12 @@ class TaskBuilder:
         return folder if name is None else f"{folder}/{name}"
 
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Clear the paths of data that the search splits: all paths if workers get a copy, else only `data.test`."""
+        """Return the configuration with None in place of the paths of data that a task must not read.
+
+        If the search splits the configured data, all paths become None, because tasks read the examples in `data_dir`.
+        Without a `data_dir`, only `data.test` becomes None. If the search does not split the configured data, no path
+        changes.
+        """
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
         hidden = () if are_own else ("data.test",) if self.data_dir is None else DATA_SOURCES
@@ -343,7 +349,7 @@ class TaskBuilder:
         return replaced(config, {key: None for key in hidden if key in present})
 
     def state_names(self, trials: Iterable[Trial]) -> set[str]:
-        """Return the names of the state folders of these trials, for all folds and repeats of the search."""
+        """Return the names of the state folders of these trials, one for each fold and repeat of a trial."""
         indices = range(self.layout.size)
         return {_state_name(trial, self.layout.fold(i), self.layout.repeat(i)) for trial in trials for i in indices}
 
@@ -351,7 +357,10 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Convert indices of examples to positions in the workers' copy; without a copy, return them unchanged."""
+        """Convert indices of all examples to positions among the development examples, which `data_dir` contains.
+
+        Without a `data_dir`, return the indices unchanged.
+        """
         assert self.plan is not None
         if self.data_dir is None:
             return list(indices)

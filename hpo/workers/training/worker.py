@@ -182,7 +182,7 @@ def run_task(payload: Payload, import_from: str | None = None, must_score: bool 
 def _isolated_steps(
     payload: Payload, isolation: Isolation, import_from: str | None, units: Units, must_score: bool
 ) -> Steps:
-    """Yield the steps of the training. Each step, and the training's cleanup if it ends early, runs in isolation."""
+    """Yield the steps of the training. Each step runs in isolation, and so does the cleanup when the training ends."""
     isolation.secrets = values_of(payload.config, isolation.secrets)
     steps = steps_of(payload, isolation.secrets, import_from or str(Path.cwd()), units, must_score)
     try:
@@ -200,9 +200,10 @@ def _isolated_steps(
 class Limits:
     """Decides from the reports of a training whether the training is stopped.
 
-    From report number `limits_after` on, the training is stopped if its best score so far is worse than the limit at
-    the report's place. If the training continues earlier trainings, their scores count too. The last limit also applies
-    to later places.
+    The payload's `limits` contain a score for some places of the learning curve (epochs or steps). At such a place, the
+    training is stopped if its best score so far is worse than the place's score. The score of the last place also
+    applies to all places after it. The first `limits_after` - 1 reports never stop the training. If the training
+    continues earlier trainings, its best score includes their scores.
     """
 
     def __init__(self, payload: Payload) -> None:
@@ -313,7 +314,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _explains_itself(error: BaseException) -> bool:
-    """Return whether the message is enough: the error is an HpoError, and its traceback has no user code."""
+    """Return whether an error is an HpoError without user code in its traceback; its text needs no traceback."""
     return isinstance(error, HpoError) and not _location(error)
 
 
@@ -327,7 +328,10 @@ def _argparse_message(error: BaseException) -> str | None:
 
 
 def _location(error: BaseException) -> str:
-    """Return the traceback's last line of user code, as ` at file:line` or ` at line 3 of train`; "" = no user code."""
+    """Return the location of the traceback's last line of user code, such as ` at train.py:3`; "" = no user code.
+
+    For code without a file name, such as a notebook's cell, the form is ` at line 3 of FUNCTION`.
+    """
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

@@ -1,1 +1,1 @@
-"""The configuration of the network, one file per family: keys and rules; the values are in conf/model."""
+"""The keys and rules of the section `model`; each family of networks has a module. The values are in conf/model."""

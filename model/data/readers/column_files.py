@@ -25,11 +25,11 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
     """Read the sentences; an example is `{"words": [...], "tags": [...]}`, with one tag per word.
 
     In a column file, lines that begin with # and have no tab are comments (CoNLL-U). Multiword tokens and empty nodes
-    of CoNLL-U are left out. A first line of usual column names is a header.
+    of CoNLL-U are left out. A header is left out; see `_remove_header`.
 
     Raises:
-        DataError: the data is not valid, all words have the same tag, the word column holds 1, 2, 3, ... instead of
-            words, or a column file lacks empty lines between sentences.
+        DataError: the data is not valid, or all words have the same tag.
+        DataError: a column file holds 1, 2, 3, ... instead of words, or lacks empty lines between sentences.
     """
     gathered = Gathered()
     if config.format == "hub":
@@ -54,7 +54,10 @@ def read_tagged_sentences(config: TaggingConfig) -> Examples:
             "data.tag_column"
         )
     shares = ", ".join(f"{tag} {count / tags.total():.0%}" for tag, count in tags.most_common(_MOST_TAGS))
-    gathered.notes.append(f"data.tag_column={config.tag_column}: the most common of {len(tags)} tags: {shares}")
+    gathered.notes.append(
+        f"data.tag_column={config.tag_column}: the words have {len(tags)} tags; shares of the most common tags: "
+        f"{shares}"
+    )
     return gathered.examples()
 
 
@@ -81,7 +84,8 @@ def _sentences(text: str, path: str, config: TaggingConfig) -> list[dict[str, An
 def _remove_header(sentences: list[dict[str, Any]]) -> str | None:
     """Remove a header from the sentences, and return its word and tag as one text; None = no header.
 
-    The first line is a header if its word and its tag are usual column names, and if no other word has this tag.
+    The first line is a header if its word is in WORD_NAMES, its tag is in TAG_NAMES, and no other word has this tag.
+    Letter case does not matter.
     """
     if not sentences:
         return None
@@ -100,8 +104,10 @@ def _remove_header(sentences: list[dict[str, Any]]) -> str | None:
 def _refuse_too_few(sentences: list[dict[str, Any]], part: str, path: str, config: TaggingConfig) -> None:
     """Raise DataError if there is no sentence, or if empty lines between sentences seem to be missing.
 
-    They seem to be missing if `part` is train or WHOLE and has only one sentence. In another split, the only sentence
-    must also have more than `data.max_length` words.
+    Empty lines seem to be missing if the split `part` has only one sentence and one of these conditions holds:
+
+    - The split is train or WHOLE.
+    - The sentence has more than `data.max_length` words.
     """
     if not sentences:
         raise DataError(f"{path}: holds no sentence; must hold at least one line with a word and a tag")

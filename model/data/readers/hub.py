@@ -1,4 +1,4 @@
-"""Reads data sets of the Hugging Face hub, or folders saved by its `datasets` library, as tables.
+"""Reads tables from data sets of the Hugging Face hub, and from folders that the `datasets` library saved.
 
 No code from a data set ever runs: the extra [hub] allows only versions of the library that refuse data sets with code.
 """
@@ -31,15 +31,15 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
     """Yield the name of each split and its rows, in the order train, validation, test.
 
     The configuration names a folder that `save_to_disk` wrote, or a data set on the hub. The suffix `:split` selects
-    one split. Without a suffix, `data.path` selects every split whose name is in SPLIT_NAMES; a training split must
-    exist. If `data.path` gives only one split, this split is named WHOLE, because the search splits it. A column
-    `inner` inside a column `outer` has the name `outer.inner`.
+    one split. Without a suffix, `data.path` selects every split whose name is in SPLIT_NAMES. One of these splits must
+    be the training split. If `data.path` selects only one split, yield this split with the name WHOLE, because the
+    search splits its rows. A column `inner` inside a column `outer` has the name `outer.inner`.
 
     `check(value, location, column, role)` returns the value to use, or raises DataError with the location.
 
     Raises:
-        DataError: a library, data set, split or column is missing, a row cannot be used, or data.subset is given for a
-            folder; the message is one line.
+        DataError: a library, data set, split or column is missing, or a row cannot be used.
+        DataError: data.subset is given for a folder.
     """
     for part, place in given_places(config).items():
         key = f"data.{part}"
@@ -49,16 +49,17 @@ def read_splits(config: FilesConfig, columns: Columns, check: Check) -> Iterator
 
 
 def _name_and_split(place: str) -> tuple[str, str | None]:
-    """Split `owner/name:split`, and return two values: the name and the split (None = no split).
+    """Return two values: the text before the last colon of `place`, and the text after it (a split's name).
 
-    Do not split the path of an existing folder, because a folder's name may have a colon.
+    For a `place` without a split, such as `owner/name`, return `place` and None. Do the same for the path of an
+    existing folder, because a folder's name may contain a colon.
     """
     name, _, split = place.rpartition(":")
     return (name, split) if name and split and not Path(place).is_dir() else (place, None)
 
 
 def _load(name: str, subset: str | None, key: str) -> Any:
-    """Load a data set; return the library's Dataset, or its DatasetDict of splits by name."""
+    """Load a data set; return a `datasets.Dataset`, or for several splits a `datasets.DatasetDict`."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
     try:
         import datasets  # imported here, because it is optional and loads slowly
@@ -99,9 +100,9 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return the splits of a loaded data set, by name: train, validation, test or WHOLE.
+    """Return a dict from train, validation, test or WHOLE to a pair: the data set's name of the split, and the split.
 
-    Each value is a pair: the name of the split in the data set (None = the data set has no splits), and the data.
+    If the data set has no splits, the name is None, and the whole data set takes the place of the split.
     """
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:

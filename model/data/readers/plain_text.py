@@ -15,13 +15,13 @@ from model.errors import DataError
 def read_plain_text(config: LanguageModellingConfig) -> Examples:
     """Read the lines in order; an example is `{"text": one line with its line break}`.
 
-    The last line of a file may have no line break. The training text gets one, because a training may join it with the
-    validation text.
+    If the training text has no line break at its end, add a line break, because a training may join the training text
+    with the validation text.
 
-    A text without predefined splits (`data.path`) is cut into a training, a validation and a test split, in this order.
-    A split ends at the first line break after its share of the characters. With `data.test_fraction` 0, or without a
-    test file, there is no test split. Lines are not shuffled, because shuffling would put similar neighbouring lines
-    into different splits.
+    The text of `data.path` is cut into a training, a validation and a test split, in this order, unless `data.path`
+    names a data set with predefined splits. A split ends at the first line break after its share of the characters.
+    There is no test split if `data.test_fraction` is 0, or if the predefined splits do not include one. Lines are not
+    shuffled, because shuffling would put similar neighbouring lines into different splits.
 
     Raises:
         DataError: the data is not valid, or a split is empty.

@@ -1,4 +1,4 @@
-"""Reads tables of texts from files (CSV, TSV or JSON lines, plain or gzipped); an error in a row names its line."""
+"""Reads tables of texts from CSV, TSV or JSON lines, plain or gzipped. A message about a row has the line number."""
 
 import contextlib
 import csv
@@ -45,8 +45,8 @@ class Table:
 
     Attributes:
         file: the source file.
-        rows: one dict per row. A dict maps each role (see `Columns`) to the text in the role's column; for tagging with
-            data.format=hub, to a list of texts.
+        rows: one dict per row. A dict maps each role (see `Columns`) to the text in the role's column. For tagging with
+            data.format=hub, a dict maps each role to a list of texts.
         licence: the licence; None = unknown.
         names: the header of a CSV or TSV file; None = no header, or another format.
         columns: the columns that were read; None = not recorded.
@@ -100,9 +100,11 @@ def read_table(
         path: the file.
         key: the configuration key of the file.
         file_format: auto (by the file's name), csv, tsv or jsonl.
-        header: whether the first row is a header. None = guess: the row is a header if a column is configured by name,
-            or if the row has a usual name of the last role, such as `label` (see `Columns.known`). Otherwise, for the
-            first split, `column_of_a_header` decides; in a later split, a header must equal the first split's header.
+        header: whether the first row is a header; None = guess that it is a header in these cases:
+            - A column is configured by name.
+            - A field of the row is in `columns.known` for the last role, such as `label`.
+            - In the first split, `column_of_a_header` finds a header.
+            - In a later split, the row equals the first split's header.
         columns: the columns to read.
         before: the table of the first split; None = this is the first split.
 
@@ -177,7 +179,9 @@ def find_column(where: str, role: str, names: list[str], columns: Columns) -> st
     """Return the name of the column for `role`, in a table whose columns have names.
 
     Raises:
-        DataError: the configured column is a number or does not exist, or no column has a usual name of the role.
+        DataError: the role's column is configured by number.
+        DataError: the role's column is configured by name, and the table has no column with this name.
+        DataError: the role's column is not configured, and no column has a name in `columns.known`.
     """
     wanted = columns.wanted[role]
     if isinstance(wanted, int):
@@ -244,8 +248,8 @@ def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Ite
     """Yield a pair for each row that is not blank: the number of the row's first line, and the list of its fields.
 
     Commas, semicolons or tabs may separate the columns of a CSV file, because spreadsheet programs write all three.
-    Compare the first rows: choose the delimiter with which the most rows have as many columns as the first row. On a
-    tie, prefer commas, then semicolons.
+    Choose the delimiter with the highest count of `_num_equal_rows`. If the counts are equal, prefer commas, then
+    semicolons.
     """
     if file_format == "tsv":
         for line, content in enumerate(text.split("\n"), start=1):
@@ -272,9 +276,10 @@ def _split_rows(path: str, text: str, file_format: str, num_columns: int) -> Ite
 
 
 def _num_equal_rows(text: str, delimiter: str, num_columns: int) -> int:
-    """Return how many of the first rows have as many columns as the first; 0 if the first has too few columns.
+    """Count, among the first _COMPARED_ROWS rows of `text`, the rows with as many columns as the very first row.
 
-    Skip blank rows, and stop at a row that is not valid CSV.
+    Skip blank rows, and stop at a row that is not valid CSV. If the very first row has fewer than `num_columns`
+    columns, return 0.
     """
     lengths: list[int] = []
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
@@ -333,10 +338,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column of a role for which no column has a usual name; None = the column is not known.
+    """Return a role's column by elimination, if no column has one of the role's names in `columns.known`.
 
-    Columns with usual names go to their roles. The other columns go to the other roles, in order. If any column is
-    configured, or if the numbers of columns and roles differ, return None.
+    Columns with known names belong to the roles of these names. The other columns belong to the other roles, in order.
+    If a column is configured, or if there are not as many columns as roles, return None.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
@@ -363,7 +368,7 @@ def _pick(row: list[str], places: dict[str, int], width: int, path: str, line: i
 
 
 def _filled(value: str, where: str, name: str, role: str) -> str:
-    """Return the value; strip the blanks around a label. Raise DataError if the value is blank."""
+    """Return the value; for the role `label`, without the white space around it. DataError if the value is blank."""
     if not value.strip():
         raise DataError(f"{where}: the {name} is empty; fill it in or delete the line")
     return value.strip() if role == "label" else value

@@ -30,7 +30,8 @@ class Subwords:
         """Return a tokenizer; its first tokens are the special tokens and all characters of the texts.
 
         Merge the most frequent pair of tokens until `max_size` tokens exist (special tokens do not count), or no pair
-        occurs `min_count` times. Every character becomes a token; if the characters reach `max_size`, merge no pair.
+        occurs `min_count` times. Every character becomes a token, even if the texts have more than `max_size` different
+        characters; no pair is merged then.
         """
         tokenizer = Tokenizer(models.BPE(unk_token=RESERVED[1]))
         steps = [normalizers.NFC()] + ([normalizers.Lowercase()] if lowercase else [])

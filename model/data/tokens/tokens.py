@@ -16,7 +16,7 @@ class Tokens(Protocol):
     def __len__(self) -> int: ...
 
     def normalize(self, text: str) -> str:
-        """Return the text in the form that `decode` returns, for example in lower case; white space may differ."""
+        """Return the text with the changes that `encode` makes to characters, such as lower case."""
 
     def encode(self, text: str) -> list[int]:
         """Return the token numbers of the text; the list may be empty."""
@@ -71,9 +71,6 @@ def split_reference(text: str, unit: str) -> list[str]:
 
 
 def join_tokens(tokens: Sequence[str], unit: str) -> str:
-    """Join tokens to a text that has the form of a decoded text.
-
-    If `unit` is characters, nothing separates the tokens; otherwise, a blank separates two tokens.
-    """
+    """Join tokens to a text, with blanks between them; if `unit` is characters, with nothing between them."""
     _, joint = UNITS["blanks" if unit == "subwords" else unit]
     return joint.join(tokens)

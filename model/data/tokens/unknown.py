@@ -38,7 +38,7 @@ class SeenOrNew:
 
     @property
     def escape_bits(self) -> float:
-        """The bits that announce a new symbol: the negative base-2 logarithm of the escape probability."""
+        """The number of bits that announce a new symbol: the negative base-2 logarithm of the escape probability."""
         return math.log2(self._total / len(self.counts)) if self.counts else 0.0
 
 
@@ -68,7 +68,7 @@ class UnknownTokens:
 
     @classmethod
     def learn(cls, texts: Iterable[str], vocabulary: Vocabulary) -> Self:
-        """Estimate the probabilities of the tokens outside of a vocabulary from `texts`, the training split."""
+        """Return the probabilities of tokens outside of `vocabulary`, estimated from `texts` of the training split."""
         counts = Counter(token for text in texts for token in vocabulary.split(text))
         left_out = {token: count for token, count in counts.items() if token not in vocabulary.numbers}
         if vocabulary.unit == "characters":

@@ -1,4 +1,4 @@
-"""Texts as token numbers: words or characters, counted in the training split only."""
+"""Converts texts to the numbers of their tokens. A vocabulary contains only tokens of the training split."""
 
 import re
 from collections import Counter
@@ -57,7 +57,7 @@ class Vocabulary:
     def learn(
         cls, texts: Iterable[str], *, unit: str, lowercase: bool, min_count: int, max_size: int | None
     ) -> "Vocabulary":
-        """Return the vocabulary of the training split; equally frequent tokens are in code point order.
+        """Return the vocabulary of the training split, by falling frequency; ties are in code point order.
 
         Args:
             texts: the texts of the training split.

@@ -1,7 +1,7 @@
 """The linear maps and the block of a convolutional network.
 
-Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per embedding, filters = numbers per token
-in the inputs and outputs of blocks.
+In shapes, batch is the number of sequences, time the number of tokens of one sequence, and d_model the length of an
+embedding vector. Blocks read and return a vector for each token; filters is the length of this vector.
 """
 
 import math
@@ -20,9 +20,10 @@ HALF = math.sqrt(0.5)
 
 
 class Map(nn.Linear):
-    """A linear map with normal initial weights of standard deviation sqrt(gain * (1 - dropout) / inputs).
+    """A linear map whose initial weights are drawn from a normal distribution with mean 0.
 
-    The gain is 4 if gates follow the map, and 1 otherwise. A `Map` may join several linear maps of the same inputs.
+    The standard deviation is sqrt(gain * (1 - dropout) / inputs), where `inputs` is the number of inputs. The gain is 4
+    if gates follow the map, and 1 otherwise. A `Map` may join several linear maps of the same inputs.
 
     Source: Gehring et al. 2017, section 3.5.
 

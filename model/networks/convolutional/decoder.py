@@ -1,4 +1,4 @@
-"""The convolutional decoder, with or without a source, and its state."""
+"""The convolutional decoder and the decoder's state. The decoder may attend to the source sequence of a pair."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,11 @@ from model.networks.roles import Matrix
 
 @dataclass(frozen=True)
 class Memory:
-    """The keys and values that the attentions of all blocks share, (sources, source time, d_model) each.
+    """The keys and values of the source tokens; the attentions of all blocks share them.
 
-    `attention_mask` is the mask of the `Source`.
+    Attributes:
+        keys, values: shape (sources, source time, d_model).
+        attention_mask: the mask of the `Source`.
     """
 
     keys: Tensor
@@ -40,7 +42,8 @@ class ConvolutionalState:
     """The state of the decoder.
 
     Attributes:
-        windows: the last inputs of each block, (rows, filter width - 1, filters); empty before the first token.
+        windows: the last inputs of each block, one tensor per block, shape (rows, filter width - 1, filters). Before
+            the first token, the list is empty.
         memory: the keys and values of the source; None = no source.
         length: the number of decoded tokens.
     """
@@ -63,11 +66,14 @@ class ConvolutionalState:
 class Attention(nn.Module):
     """The attention of a block; its query combines the block's output with the target embedding at the same position.
 
-    h is the block's output, g the target embedding, z_j an encoder output and e_j a source embedding. The query is
-    d = W h + b + g, and the weights are a_j = softmax(d z_j). The context is the sum of a_j (z_j + e_j), multiplied by
-    m sqrt(1 / m) for m source tokens. The sums W h + b + g and z_j + e_j are multiplied by sqrt(0.5).
+    h is the block's output, g the target embedding, z_j the encoder's output for the source token j, and e_j the
+    embedding of this token. W and b are a learned matrix and bias, and m is the number of source tokens.
 
-    Source: Gehring et al. 2017, section 3.3, equations 1 and 2; the factors: section 3.4.
+    - The query is d = sqrt(0.5) (W h + b + g).
+    - The weights a_j are the softmax of the products d z_j over j.
+    - The context is sqrt(m) times the sum of a_j sqrt(0.5) (z_j + e_j) over j.
+
+    Source: Gehring et al. 2017, section 3.3, equations 1 and 2; the factors sqrt(0.5) and sqrt(m): section 3.4.
     """
 
     def __init__(self, config: ConvolutionalConfig) -> None:

@@ -30,7 +30,7 @@ class Attention(nn.Module):
         self.stored_weights: list[Tensor] | None = None
 
     def project_keys(self, outputs: Tensor) -> Tensor:
-        """Return the keys of a source, (sources, source time, ...); the keys do not change during decoding."""
+        """Return the keys of source tokens, shape (sources, source time, key width); decoding does not change keys."""
         return outputs if self.of_key is None else self.of_key(outputs)
 
     def forward(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

@@ -1,6 +1,7 @@
 """Layers of LSTM or GRU cells, over a whole sequence or token by token.
 
-Shapes: batch = sequences, time = tokens of one sequence, width = outputs of a layer per token.
+In shapes, batch is the number of sequences, time the number of tokens of one sequence, and width the number of outputs
+of a layer per token.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from model.networks.roles import Matrix
 
-# The state h of a GRU, or h and c of an LSTM: (layers, batch, width) each.
+# The states of all layers: the tensor h of a GRU, or the tensors h and c of an LSTM. Each tensor has the shape
+# (layers, batch, width).
 Hidden = tuple[Tensor, ...]
 
 
@@ -52,8 +54,8 @@ class Cells(nn.Module):
         Args:
             x: (batch, time, input width).
             hidden: the states before the first token; None = zeros.
-            attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. On a GPU, a
-                mask makes the CPU wait for the lengths.
+            attention_mask: (batch, time), True = a token, False = padding at the end; None = no padding. With a
+                mask on a GPU, the CPU waits until the GPU has computed the lengths of the sequences.
 
         Returns:
             (batch, time, width), zeros at padding; and the states.

@@ -1,4 +1,4 @@
-"""The recurrent decoder, with or without a source, and its state."""
+"""The recurrent decoder and the decoder's state. The decoder may read the source sequence of a pair."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ class RecurrentState:
     """The state of the decoder.
 
     Attributes:
-        hidden: the states of all layers, (layers, rows, width) each.
-        fed: (rows, width), the decoder's output at the previous token. With `input_feeding`, the cells read this
-            output in the next step; otherwise nothing reads `fed`.
+        hidden: the states of all layers. The shape of each tensor is (layers, rows, width); see `Hidden`.
+        fed: with `input_feeding`, the decoder's output at the previous token, shape (rows, width), which the cells read
+            in the next step. Without `input_feeding`, nothing reads `fed`.
         keys: the keys of the source; None = no attention.
         source: the source; None = no source.
         first: the value of `hidden` before the first token, with one row per source.
@@ -61,21 +61,22 @@ class RecurrentState:
 
 
 class RecurrentDecoder(nn.Module):
-    """Recurrent cells over the target, with attention to the source before or after the cells of a step.
+    """Recurrent cells over the target sequence. In each step, attention to the source runs before or after the cells.
 
     Without attention, the head reads the outputs of the cells.
 
-    `attend=after` (Luong et al. 2015, equation 5): the query is the new state h of the cells, and the head reads tanh(W
-    [context; h]). With `input_feeding`, the cells also read this vector in the next step (section 3.3).
+    With `attend=after` (Luong et al. 2015, equation 5), the query is the new state h of the cells, and the head reads
+    tanh(W [context; h]). With `input_feeding`, the cells read the head's input of the previous step, too (section 3.3).
 
-    `attend=before` (Bahdanau et al. 2015, section A.2.2): the query is the previous state, and the cells read the
+    With `attend=before` (Bahdanau et al. 2015, section A.2.2), the query is the previous state, and the cells read the
     context together with the token y. The head reads W [previous state; y; context], reduced to the maximum of each
     pair of neighbouring numbers.
 
     With several layers, the query comes from the last layer, and the first layer reads the context.
 
-    The bridge computes the initial states. `copy` copies the encoder's last states (Sutskever et al. 2014). `mlp`
-    computes tanh(W h) from the last state h of the encoder's last layer (Bahdanau et al. 2015). `zero` gives zeros.
+    The setting `bridge` determines the initial states. `copy` copies the encoder's last states (Sutskever et al. 2014).
+    `mlp` computes tanh(W h) from the last state h of the encoder's last layer (Bahdanau et al. 2015). `zero` sets all
+    states to 0.
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
@@ -129,7 +130,10 @@ class RecurrentDecoder(nn.Module):
         return [Matrix(m.weight, (len(m.weight),)) for m in (self.combine, self.begins) if m is not None]
 
     def _step(self, token: Tensor, now: RecurrentState) -> Tensor:
-        """Update the state `now` with one token, (rows, d_model); return the input of the head, (rows, width)."""
+        """Update the state `now` with the next token of each row; return the head's input, shape (rows, width).
+
+        `token` holds the embeddings of the next tokens, shape (rows, d_model).
+        """
         if not self.is_before:
             hidden, now.hidden = self.cells.step(torch.cat([token, now.fed], dim=-1), now.hidden)
             now.fed = self._combined([self._context(hidden.unsqueeze(1), now).squeeze(1), hidden])
@@ -159,7 +163,7 @@ class RecurrentDecoder(nn.Module):
         return RecurrentState(first, torch.zeros_like(first[0][0]), keys, source, first)
 
     def _first(self, source: Source | None, rows: int) -> Hidden:
-        """Return the initial states, (layers, rows, width) each."""
+        """Return the initial state of all layers: h for a GRU, h and c for an LSTM, each (layers, rows, width)."""
         if source is not None and self.bridge == "copy":
             return source.more
         layers = self.cells.num_layers

@@ -63,14 +63,14 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             x: (batch, time, d_model).
-            mask: None, or broadcastable to (batch, heads, time, keys): boolean, True = attend; or float, added to the
-                scores.
+            mask: a tensor that is broadcastable to (batch, heads, time, keys); None = no mask. In a boolean mask, True
+                = attend. A float mask is added to the scores.
             causal: whether a position attends only to itself and earlier positions; ignored if there is a mask.
             rotation: the rotary positions of `x`; None = no rotary positions.
             cache: the keys and values of earlier positions. `x` also attends to them, and the keys and values of `x`
                 are appended. If the cache is not empty, `x` must have one position.
             packing: the positions of the packed tokens in the padded batch; None = not packed. If packed, `x` is
-                (1, tokens, d_model), and the axes of `mask` belong to the padded batch.
+                (1, tokens, d_model), but `mask` still has the axes of the padded batch.
         """
         projected = self.projection(x)
         projected = projected if packing is None else packing.pad(projected)
@@ -158,11 +158,11 @@ class MultiHeadAttention(nn.Module):
 def takes_groups(query: Tensor, value: Tensor, mask: Tensor | None) -> bool:
     """Return whether torch's best kernel for these inputs supports fewer key heads than query heads.
 
-    If not, the caller repeats keys and values. On the CPU, the result is always True. On a GPU, the flash kernel
-    supports fewer key heads, but requires half precision, equal key and value widths, and no mask. Other inputs need
-    the memory-efficient kernel, which supports fewer key heads only in some releases of torch. In other releases, torch
-    would use its plain kernel, which stores all scores (batch, heads, time, keys). Repeated keys and values take much
-    less memory than these scores.
+    If the result is False, the caller repeats the keys and values for the query heads. On the CPU, the result is always
+    True. On a GPU, the flash kernel supports fewer key heads, but requires half precision, equal key and value widths,
+    and no mask. Other inputs need the memory-efficient kernel, which supports fewer key heads only in some releases of
+    torch. The other releases compute inputs with fewer key heads by the plain kernel, which stores all scores (batch,
+    heads, time, keys). Repeated keys and values take much less memory than these scores.
 
     Source: torch, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, the constraints of each kernel.
     """
@@ -194,12 +194,13 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: b
 
     Args:
         query: (batch, heads, time, key_width).
-        key: (batch, key heads, keys, key_width); with fewer key heads, neighbouring query heads share a key head.
-        mask: as in `MultiHeadAttention.forward`; None if `causal`, because `forward` uses only one of the two.
+        key: (batch, key heads, keys, key_width). If there are fewer key heads than query heads, neighbouring query
+            heads share a key head.
+        mask: as in `MultiHeadAttention.forward`; ignored if `causal`.
         causal: whether a position attends only to itself and earlier positions; requires as many keys as queries.
 
     Returns:
-        (batch, heads, time, keys).
+        A tensor (batch, heads, time, keys).
 
     Source: Vaswani et al. 2017, equation 1.
     """

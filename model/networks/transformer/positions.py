@@ -13,9 +13,10 @@ BASE = 10_000.0  # Vaswani et al. 2017, section 3.5: wavelengths from 2 pi to 10
 
 
 def sinusoidal_table(length: int, d_model: int) -> Tensor:
-    """Return the table (length, d_model) of PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i+1) = cos(p / 10000^(2i/d)).
+    """Return the table of the sinusoidal encodings of positions, shape (length, d_model).
 
-    For d = 4: sin p, cos p, sin p/100, cos p/100.
+    Row p has sin(p / 10000^(2i / d_model)) in column 2i, and the cosine of the same angle in column 2i + 1. For
+    d_model = 4, row p is: sin(p), cos(p), sin(p / 100), cos(p / 100).
 
     Source: Vaswani et al. 2017, section 3.5. A widely copied implementation wrongly doubles the exponent in odd
     columns.
@@ -98,10 +99,13 @@ def input_positions(name: str, max_length: int, d_model: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Rotation:
-    """Rotary positions: the cosine and sine of the angles, each (time, width / 2).
+    """The angles of rotary positions, by which `turn` rotates pairs of numbers in queries and keys.
 
-    As in GPT-NeoX, number i of a head forms a pair with number i + width / 2, and not with its neighbour. This differs
-    from the paper only by a permutation of the numbers of a head.
+    As in GPT-NeoX, the numbers i and i + width / 2 of a query or key form a pair. In the paper, neighbouring numbers
+    form a pair. The two versions differ only by a permutation of the numbers.
+
+    Attributes:
+        cosine, sine: (time, width / 2), the cosine and the sine of the angle for each position and pair.
 
     Source: Su et al. 2021, "RoFormer", section 3.2.2.
     """
@@ -111,24 +115,25 @@ class Rotation:
 
     @classmethod
     def of(cls, length: int, width: int, device: torch.device, start: int = 0) -> "Rotation":
-        """Return the rotation for `length` positions from `start` on; `width` (numbers per head) must be even."""
+        """Return the rotation for `length` positions from `start` on; `width`, the width of a key, must be even."""
         position = torch.arange(start, start + length, dtype=torch.float32, device=device).unsqueeze(1)
         frequency = BASE ** -(torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
         angle = position * frequency
         return cls(angle.cos(), angle.sin())
 
     def turn(self, x: Tensor) -> Tensor:
-        """Return `x` (batch, heads, time, width) with each pair of numbers rotated by its token's angle."""
+        """Return `x` (batch, heads, time, width), in which each pair of numbers is rotated by the pair's angle."""
         first, second = x.chunk(2, dim=-1)
         cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
         return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
-    """Return the slopes of n heads, (n,): if n is a power of two, the sequence 2^(-8/n), 2^(-16/n), ..., 2^-8.
+    """Return the slope of each head for ALiBi, shape (num_heads,).
 
-    For other n, let p be the largest power of two below n. The result has the p slopes of p heads, followed by n - p
-    of the slopes of 2p heads: the first, the third, the fifth, ...
+    If n = `num_heads` is a power of two, the slopes are 2^(-8/n), 2^(-16/n), ..., 2^-8. Otherwise let p be the largest
+    power of two below n. The first p slopes are the slopes for p heads. The other n - p slopes are the first, third,
+    fifth, ... of the slopes for 2p heads.
 
     Source: Press, Smith, Lewis 2022, "Train short, test long", section 3 and the authors' code.
     """
@@ -139,7 +144,9 @@ def alibi_slopes(num_heads: int) -> Tensor:
 
 
 def alibi_bias(slopes: Tensor, queries: int, keys: int) -> Tensor:
-    """Return the bias -slope * |distance|, (heads, queries, keys); the last query and the last key share a position.
+    """Return ALiBi's bias -slope * |query position - key position|, shape (heads, queries, keys).
+
+    The last query and the last key have the same position.
 
     Source: Press et al. 2022; for the symmetric form in encoders, the authors' repository, issue 5.
     """

@@ -1,6 +1,6 @@
 """The layer of a Transformer, and the stack of layers, for encoders and decoders.
 
-Shapes: batch = sequences, time = tokens of one sequence, d_model = numbers per token.
+Shapes: batch = number of sequences, time = number of tokens in a sequence, d_model = width of a token's vector.
 """
 
 from collections.abc import Sequence
@@ -168,9 +168,10 @@ class Stack(nn.Module):
     def _mask(self, x: Tensor, time: int, attention_mask: Tensor | None, start: int) -> Tensor | None:
         """Return the mask or bias of self-attention, broadcastable to (batch, heads, time, keys); None = no mask.
 
-        The fastest kernels support no mask, so the mask is None if possible. ALiBi always needs a bias, (1, heads,
-        time, keys); with padding, it needs one bias for each sequence. This function converts and aligns the bias once
-        for all layers; otherwise each layer would store a copy.
+        The fastest kernels support no mask, so the result is None if possible. ALiBi always needs a bias: (batch,
+        heads, time, keys) if there is an `attention_mask`, else (1, heads, time, keys). The bias is converted to the
+        precision of the attention, and its rows are aligned in memory (see `in_aligned_rows`), once for all layers.
+        Otherwise each layer would store a copy of the bias.
         """
         allowed = _mask_of(attention_mask)
         if self.slopes is None:

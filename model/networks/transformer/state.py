@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-# The keys (sources, heads, source time, key_width) and values of a source, which do not change during decoding.
+# The keys and the values of the source sequences, which do not change during decoding. The keys have the shape (number
+# of sources, heads, source time, key_width).
 Memory = tuple[Tensor, Tensor]
 
 
@@ -49,8 +50,8 @@ class TransformerState:
     Attributes:
         layers: the keys and values of each layer for the tokens so far.
         memories: the keys and values of the source for each layer; None = no source.
-        source_mask: broadcastable to (sources, heads, time, source time), True = attend to this source token; None =
-            attend to all source tokens.
+        source_mask: boolean, of shape (number of sources, 1, 1, source time). True = attend to this source token;
+            None = attend to all source tokens.
     """
 
     layers: list[KeyValueCache]

@@ -85,7 +85,6 @@ VALUES = {
     "a negative seed": (["study.seed=-1"], "study.seed", "given -1"),
     "no lanes": (["study.lanes=0"], "study.lanes: must be", "given 0"),
     "no minutes": (["study.minutes=0"], "study.minutes", "given 0"),
-    "a negative timeout": (["dispatch.timeout_seconds=-1"], "dispatch.timeout_seconds", "-1"),
     "an unknown rule of the winner": (["study.winner=cheap"], "study.winner", "'cheap'"),
     "heads that do not fit": (["model.num_heads=7"], "model.num_heads", "given 64 and 7"),
     "mirror of an unknown kind": (["study.mirror=nope://x"], "study.mirror", "Protocol not known: nope"),
@@ -135,6 +134,7 @@ SPACES = {
     "no values": (["space.training.lr=[]"], "space.training.lr", "empty"),
     "values in no order": (["space.training.lr=[0.1,0.001,0.01]"], "space.training.lr.values", "must be in order"),
     "a value that is refused": (["space.model.dropout=[0.1,1.5]"], "space.model.dropout", "refuses", "1.5"),
+    "no space": (["~space"], "space: is missing"),
     "no dimension": (["~space.training", "~space.model", "~space.first"], "space", "no dimension"),
     "an infinite range": (["space.training.lr={low: -inf, high: inf}"], "space.training.lr.low", "finite"),
     "a value that is a list": (["space.training.lr=[[1],[2]]"], "space.training.lr", "given [1]"),
@@ -210,7 +210,7 @@ TABLES = {
 }
 STORES = {
     "an MLflow folder": (["track=mlflow", "track.uri=./mlruns"], "track.uri", "begin with one", "sqlite:///mlflow.db"),
-    "a database without a file": (["track=mlflow", "track.uri=sqlite://"], "track.uri: must name a file"),
+    "a database without a file": (["track=mlflow", "track.uri=sqlite:///:memory:"], "track.uri: must name a file"),
     "no address": (["track=mlflow", "track.uri=''"], "track.uri", "at least 1 character"),
     "a database that is none": (["track=mlflow", "track.uri=sqlite:///m.db"], "track.uri: m.db", {"m.db": "x" * 200}),
     "a name longer than MLflow's": (["track.experiment=" + "x" * 501], "track.experiment", "at most 500"),

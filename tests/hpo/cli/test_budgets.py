@@ -79,7 +79,7 @@ def simulated(workers, **changes):
 @pytest.mark.parametrize(("workers", "lanes", "words"), [
     (4, 4, "4 lanes, 4 workers (study.lanes=6 in a new study would keep the workers busier)\n"),
     (2, 4, "4 lanes, 2 workers\n"), (1, 1, "1 lane, 1 worker\n"),
-    (20, 4, "13 trainings in total: 7 of 20 workers will be idle\n"),
+    (20, 4, "7 of 20 workers will be idle, because the search has only 13 trainings\n"),
     (8, 4, "4 lanes, 8 workers: 4 workers will be idle; study.lanes=12 in a new study would keep all busy\n"),
 ])  # fmt: skip
 def test_the_terminal_says_how_lanes_and_workers_fit(capsys, tmp_path, workers, lanes, words):

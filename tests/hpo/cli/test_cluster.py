@@ -20,8 +20,8 @@ from tests.guard.sitecustomize import MINE
 from tests.hpo.cli.commands import prints, refused
 from tests.studies import REPOSITORY, environment, rows
 
-ASKED = ("--nodes", "2", "--cpus", "1", "--memory", "4G", "study.name=big")
-OF_SLURM = ("--partition", "all", "--time", "01:00:00")
+ASKED, PODS = ("--cpus", "1", "study.name=big"), ("--nodes", "2", "--memory", "4G")
+OF_SLURM = (*PODS, "--partition", "all", "--time", "01:00:00")
 MIRRORED = ("space.training.lr={low: 1e-5, high: 1e-2, log: true}", "study.mirror=s3://bucket/hpo")
 
 
@@ -41,7 +41,7 @@ def test_scripts_pass_shellcheck(capsys, kind, overrides):
 
 @pytest.mark.parametrize("overrides", [(), MIRRORED])
 def test_the_job_of_kubernetes_is_one_of_kuberay(capsys, overrides):
-    path, _ = written(capsys, "kubernetes", *ASKED, "--gpus", "2", "--image", "me/hpo:1", *overrides)
+    path, _ = written(capsys, "kubernetes", *ASKED, *PODS, "--gpus", "2", "--image", "me/hpo:1", *overrides)
     job = yaml.safe_load(path.read_text())
     jsonschema.validate(job, json.loads((Path(__file__).parent / "rayjob_schema.json").read_text()))
     spec = job["spec"]

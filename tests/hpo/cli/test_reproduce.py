@@ -281,10 +281,10 @@ def test_the_checklist_says_whether_a_reproduction_was_tried_and_what_it_found(c
     assert says() == "not tried (hpo reproduce made)"
     winner = report_of(study)["winner"]["number"]
     assert hpo(capsys, "reproduce", "made")[0] == 0
-    assert re.fullmatch(rf"tried on [\d-]{{10}}: all 9 trainings of trial {winner} equal to the last bit", says())
+    assert re.fullmatch(rf"tried on [\d-]{{10}}: all 9 trainings of trial {winner} returned the recorded .*", says())
     changed(study, "winner.score", 0.93)
     assert hpo(capsys, "reproduce", "made", "--trial", "all", "--folds", "1")[0] == 1
-    assert says().endswith("equal to the last bit; 1 different number in the report")
+    assert says().endswith("the recorded values bit for bit; 1 different number in the report")
     (study / "reproduction.json").write_text("{}")
     assert "reproduction.json: the file is not a result of `hpo reproduce`; remove" in refused(capsys, "report", "made")
 
@@ -383,7 +383,7 @@ def test_the_trials_that_a_published_search_imported_go_with_it(capsys, toy):
     shutil.rmtree("runs")
     code, out, _ = hpo(capsys, "search", "--replay", "studies/toy", "dispatch=local", "track=none")
     assert (code, "replayed: all 9 trials" in out) == (0, True), out
-    assert "9 of 9 finished trials of studies/toy/imports.csv are used" in out
+    assert "9 of 9 finished trials of studies/toy/imports.csv are imported" in out
 
 
 @pytest.mark.slow

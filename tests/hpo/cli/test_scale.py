@@ -79,18 +79,18 @@ def test_the_picture_is_written_as_png_or_html(capsys):
     for kind, head in (("png", b"\x89PNG\r\n\x1a\n"), ("html", b"<!DOCTYP")):
         code, out, _ = hpo(capsys, "scale", "--check", *LAYERS, WIDTHS, "power=0", "--output", f"x.{kind}")
         assert (code, Path(f"x.{kind}").read_bytes()[:8]) == (1, head)
-    assert "not within 0.2: 2 of 2 outputs change with width, the steepest second (+1.0" in out
+    assert "not within 0.2: 2 of 2 output sizes change with width; the steepest slopes: second (+1.0" in out
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ((), "--check, --table: give one of them, given neither"),
     (("--table", *LAW, "space.lr=[0.1,0.2]", "space.width=[1,2]"), "must have one hyperparameter, given 2: lr"),
     (("--table", *LAW, "space.lr=[0.1,0.2]", "strategy=random"), "must be grid"),
-    (("--check", *LAYERS, "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key whose number"),
+    (("--check", *LAYERS, "study.scales=[{width: 8}, {width: 4}]"), "study.scales: must set a key to a number"),
     (("--table", *LAW, "space.lr={choices: [0.1, 0.2]}"), "must have ordered values"),
     (("--table", *LAW, "space.lr=[0.1,0.2]", "--output", "x.png"), "--output: has no effect"),
     (("--check", "--output", "x.gif", *LAYERS, WIDTHS), ".png or .html"),
-    (("--check", *LAYERS), "no function 'describe_scales' with the sizes"),
+    (("--check", *LAYERS), "no function 'describe_scales' that returns"),
     (("--check", "objective=toys:score", *OWN, WIDTHS), "a function 'output_sizes'"),
     (("--check", *LAYERS, WIDTHS, "power=many"), "must return {step: {layer: number}} with steps 1, 2"),
 ])  # fmt: skip

@@ -166,7 +166,7 @@ def test_a_trial(capsys, runs):
     for part in (f"seed {seed}, process {os.getpid()} on {os.uname().nodename}", "▁▃▅▆█", "the end is near"):
         assert has(lines, fold_0=part)
     assert has(shown(capsys, "mine", "--trial", "1"), trial="failed", failed="this point cannot be trained")
-    assert "has no trial 9; its trials are 0 to 3" in refused(capsys, "show", "mine", "--trial", "9", is_silent=True)
+    assert "trial 9; the study has the trials 0 to 3" in refused(capsys, "show", "mine", "--trial", "9", is_silent=True)
 
 
 def test_a_chart_rises_and_falls_as_its_curve():
@@ -192,7 +192,7 @@ def test_programs_get_the_fields_that_are_documented(capsys, runs):
 def test_a_copy_at_a_url_is_shown_as_of_its_time(capsys, runs):
     url = f"file://{runs.parent}/copy"
     here, there = shown(capsys, "mine"), shown(capsys, url)
-    assert has(there, study="from the mirror's copy of 20", winner=said(here, "winner"), next="hpo resume file://")
+    assert has(there, study="as copied to the mirror at 20", winner=said(here, "winner"), next="hpo resume file://")
     assert said(shown(capsys, url, "--trial", "0"), "fold_0")
     assert "no copy of a study" in refused(capsys, "show", f"{url}/nowhere", is_silent=True)
 

@@ -82,7 +82,7 @@ def test_the_test_split_is_evaluated_once_with_the_default_and_counted(capsys, s
     assert f"Test accuracy: **{first['metrics']['accuracy']:.4f}** (95 % " in page
     assert f"test {text}, evaluated once" in render_checklist(found)
     assert f"The default configuration in the same test: {default:.4f} (95 % " in page
-    assert f"The winner minus the default: {winner - default:.4f} (95 % " in page
+    assert f"The winner's score minus the default's score: {winner - default:.4f} (95 % " in page
     assert found["test"]["evaluations_of_these_data"] == 1
     assert any("overtuned" in caution for caution in found["cautions"]) == (winner <= default)
     assert "--again" in refused(capsys, "test", "digits")

@@ -52,7 +52,7 @@ def store(tmp_path):
     (("--expose",), ("--expose", "no effect", "leave it out")), (("--optuna",), ("--optuna", "--study")),
     (("--optuna", "--study", "x", "--password"), ("--password", "no effect")),
     (("--optuna", "--study", "x", "--uri", "sqlite:///a.db"), ("--uri", "no effect")),
-    (("--study", "nothing"), ("study", "no 'nothing'")),
+    (("--study", "nothing"), ("study", "no 'nothing'")), (("--uri", "http://a:9", "--port", "9"), ("--port: has no",)),
     (("made",), ("--study: 'made' has no MLflow store, because the study has track=none", "by --uri")),
     (("--uri", "sqlite:///none.db"), ("no runs yet", "hpo search")),
 ])  # fmt: skip

@@ -62,7 +62,7 @@ def test_a_training_gets_the_development_rows_alone_and_folds_divide_them(data):
     assert sorted(xs(stored).tolist()) == development
     data = json.loads((study.folder / "report.json").read_text())["data"]
     assert (data["split"]["is_test_within_reach"], "given_data" in data["files"]) == (False, True)
-    refuses("scored before", study.test)
+    refuses("used before", study.test)
 
 
 def test_the_rows_come_back_as_they_were_given(tmp_path):
@@ -166,7 +166,7 @@ DESCRIBES = hpo.objective(describe_data=lambda _: {"size": 3})(lambda config, tr
 
 @pytest.mark.parametrize(("given", "says"), [
     ({"data": frame()["x"]}, "given a Series; series.to_frame() makes a DataFrame"),
-    ({"data": [1, 2]}, "given a list of int; numpy.asarray(...) makes an array of each"),
+    ({"data": [1, 2]}, "given a list of int; call numpy.asarray(...) to convert a list or tuple to an array"),
     ({"data": [np.zeros(3), np.zeros(4)]}, "all arrays must have the same length, given 3, 4"),
     ({"data": 0}, "must be at least 1, given 0"),
     ({"data": {"x": frame()}}, "put all columns into one DataFrame"),

@@ -139,9 +139,8 @@ def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
             study.add({"lr": 0.4})
 
     study = search(callbacks=[add])
-    assert calls == [0, 1, 2, 3]
     (added,) = json.loads((study.folder / "report.json").read_text())["added_points"]
-    assert added["point"] == {"lr": 0.4}
+    assert (calls, added["point"]) == ([0, 1, 2, 3], {"lr": 0.4})
     search(callbacks=[add])
     assert len(calls) == 4, "what is in the record is not called again"
     study.resume(6, callbacks=[add], progress=False)
@@ -168,6 +167,7 @@ def test_it_ends_the_search_whose_report_is_written(way):
 def test_a_fault_is_reported_once_and_ends_nothing(caplog):
     def faulty(study, trial):
         refuses("a callback can only end the whole search", study.stop, trial.number)
+        refuses("this thread runs the search of runs/called", study.resume, 9)
         raise ValueError("no connection")
 
     with caplog.at_level(logging.WARNING):

@@ -13,7 +13,7 @@ from tests.hpo.commands.searched import found, note, noted, refuses
 SPACE = {"lr": hpo.log(1e-4, 1.0), "act": ["relu", "tanh"]}
 WIDTHS = [{"width": 8}, {"width": 16}, {"width": 32}]
 LADDER = {"name": "ladder", "trials": 6, "costs": [1, 2, 6], "cost_ratio": 1.0}
-LARGER = {"width": 64, "strategy.costs": [1, 2, 6, 20]}
+LARGER = {"width": 64, "text": "grün\n'", "strategy.costs": [1, 2, 6, 20]}
 
 
 def train(config):
@@ -23,7 +23,7 @@ def train(config):
 
 
 def climbed(**changes):
-    arguments = {"space": SPACE, "config": {"width": 4}, "trials": 11, "scales": WIDTHS, "strategy": LADDER}
+    arguments = {"space": SPACE, "config": {"width": 4, "text": ""}, "trials": 11, "scales": WIDTHS, "strategy": LADDER}
     return found(train, **(arguments | changes))
 
 
@@ -173,9 +173,9 @@ def test_a_study_is_extended_to_another_scale(ladder):
     # Around the best of the scales before, whose trials are known and are not trained again.
     assert not tried & set(after.trials["lr"])
     assert all(1e-3 < lr < 0.1 for lr in after.trials["lr"])
-    changes = {"width": 128, "study.trials": 1, "strategy.costs": [1, 2, 6, 20, 50]}
-    last = after.extend(changes, climb=True, progress=False, name="last")
-    assert last.trials["study.scale"].tolist() == [5]
+    changes = ["width=128", "study.trials=1", "strategy.costs=[1,2,6,20,50]", "study.name=last"]
+    last = after.extend(None, changes, climb=True, progress=False)
+    assert (last.trials["study.scale"].tolist(), last.scales[-1]) == ([5], {"text": LARGER["text"], "width": 128})
     report = json.loads((last.folder / "report.json").read_text())
     assert [one["complete"] for one in report["scales"]["each"]] == [6, 3, 2, 3, 1]
     assert "from another study" in (last.folder / "report.md").read_text()

@@ -252,10 +252,10 @@ def test_bad_results_are_refused_and_change_nothing(capsys, monkeypatch):
     asked(capsys)
     for given, text in (
         (("0", "accuracy=1"), "trial 0: the objective returned no 'loss'; it returned: accuracy; for a failed"),
-        (("0", "loss=x"), "VALUE: must be a number, NAME=NUMBER or '-', given 'loss=x'"),
-        (("0", "0.5", "--error", "broken"), "error: a failed trial has no result"),
+        (("0", "loss=x", "0.1"), "VALUE: must be a number, NAME=NUMBER for each metric, or '-', given 'loss=x 0.1'"),
+        (("0", "-5e-1", "--error", "broken"), "error: a failed trial has no result"),
         (("0", "--step", "3"), "--step: adds a point to trial 0's learning curve; give VALUE or NAME=NUMBER"),
-        (("5", "0.5"), "trial 5: was not asked for; open trials: 0"),
+        (("0", "loss=1", "loss=2"), "VALUE: must have loss only once, given loss=1.0 and loss=2.0"),
     ):
         assert text in refused(capsys, "tell", "lab", *given, is_silent=True)
     monkeypatch.setattr("sys.stdin", io.StringIO("{"))

@@ -109,7 +109,7 @@ def test_an_interrupt_before_the_first_training_says_so_and_leaves_nothing(capsy
     monkeypatch.setattr(session, "make_dispatcher", lambda *to: (os.kill(os.getpid(), signal.SIGINT), make(*to))[1])
     with pytest.raises(KeyboardInterrupt):
         hpo(capsys, "search", "objective=typed_trainer:score(config)", "+lr=0.1", "space.lr=[0.1,0.2]", *RUN)
-    said = "\nstopped before any training began\nbegin again with: the same command\n"
+    said = "\nstopped before any training began\nto begin again, run the same command\n"
     assert (capsys.readouterr().err, Path("runs").exists()) == (said, False)
 
 

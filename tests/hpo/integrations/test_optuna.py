@@ -147,8 +147,8 @@ def computed(trial):
 @pytest.mark.parametrize(("objective", "says"), [
     (conditional, r"^conditional\(trial\): trial.suggest_float\('x', 0, 1\) is inside .*; give the space yourself"),
     (computed, r"^computed\(trial\): .*: each argument must be a literal.*as_sampler"),
-    (lambda trial: sum(trial.suggest_int(f"x{i}", 0, 1) for i in (1, 2)), "inside a condition, loop or function"),
-    (lambda trial: computed(trial) + 1, r"^<lambda>\(trial\): passes 'trial' to other code"),
+    (lambda trial: [LOW := 3, lambda: LOW, trial.suggest_int("x", 1, LOW)][2], "each argument must be a literal"),
+    (lambda trial: trial.suggest_int("x", 0, 9, 3), r"at most 3 arguments without a name \(name, low, high\)"),
     (lambda trial: 1.0, r"^<lambda>\(trial\): suggests no hyperparameter"),
     (lambda t: t.suggest_float("x", 0, 1), "must have the parameter 'trial', given 't';"),
 ])  # fmt: skip

@@ -145,7 +145,7 @@ def test_a_ray_of_the_users_own_is_used_and_left_alive():
     command = [sys.executable, "own_ray.py", "0.25"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("using the Ray that this process is connected to; it keeps running afterwards") == 2
+    assert done.stdout.count("using the Ray that this process is connected to; Ray keeps running after the search") == 2
     assert done.stdout.count("\n2 workers") == 2
 
 

@@ -162,6 +162,6 @@ def test_it_is_refused_where_draws_are_not_independent():
     for strategy in ("grid", "shifting_window", "evolutionary", "tpe", "hyperband"):
         assert "independent" in describe_expected(strategy, SCORES, "maximize", False)["missing"]
     missing = describe_expected("random", SCORES, "maximize", True)["missing"]
-    assert "selected from the study that it extends" in missing
+    assert "selected from another study" in missing
     assert "fewer than two" in describe_expected("random", [0.5], "maximize", False)["missing"]
     assert set(describe_expected("random", SCORES, "maximize", False)) == {"biased", "unbiased"}

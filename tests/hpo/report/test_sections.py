@@ -166,18 +166,18 @@ def compared(now, before, direction="maximize", amount=None, gain=None, **of_def
 
 
 @pytest.mark.parametrize(("now", "before", "more", "text"), [
-    (0.9, 0.8, {}, "In the search it is better by 0.1000 than the default configuration, which has 0.8000 (trial"),
-    (0.8, 0.9, {"direction": "minimize"}, "In the search it is better by 0.1000"),
+    (0.9, 0.8, {}, "In the search, the winner is better by 0.1000 than the default configuration, which has 0.8000"),
+    (0.8, 0.9, {"direction": "minimize"}, "In the search, the winner is better by 0.1000"),
     # Few digits are never all zeros.
-    (3e-6, 2e-6, {}, "In the search it is better by 1.000e-6 than"),
-    (0.8, 0.9, {}, "In the search it is worse by 0.1000"),
-    (0.8, 0.8, {}, "In the search it is as good as the default configuration"),
+    (3e-6, 2e-6, {}, "In the search, the winner is better by 1.000e-6 than"),
+    (0.8, 0.9, {}, "In the search, the winner is worse by 0.1000"),
+    (0.8, 0.8, {}, "In the search, the winner is as good as the default configuration"),
     (0.9, 0.8, {"amount": 1}, "The default configuration (trial 0) was trained to 1 only, and has 0.8000: "),
-    (0.9, 0.9, {"number": 7}, "It is the default configuration: nothing better was found."),
+    (0.9, 0.9, {"number": 7}, "The winner is the default configuration, so the search brought no gain."),
     (0.9, 0.9, {"state": "stopped"}, "The default configuration (trial 0) was stopped."),
-    (0.9, 0.8, {"gain": (0.09, 0.0415, 0.1385)}, "It is expected to be better by 0.0900 (95 % 0.0415 to 0.1385)"),
+    (0.9, 0.8, {"gain": (0.09, 0.0415, 0.1385)}, "The winner is expected to be better by 0.0900 (95 % 0.0415 to"),
     (0.9, 0.8, {"gain": (0.09, -0.01, 0.19)}, "(95 % -0.0100 to 0.1900, which may be chance) than the default"),
-    (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "It is expected to be worse by 0.0100"),
+    (0.9, 0.8, {"gain": (-0.01, -0.1, 0.08)}, "The winner is expected to be worse by 0.0100"),
 ])  # fmt: skip
 def test_the_gain_over_the_default_is_said_and_what_does_not_compare_is_not_compared(now, before, more, text):
     assert text in compared(now, before, **more)

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from hpo.config.goals import SCALE
 from hpo.show.progress import TerminalProgress
+from hpo.show.tables import _at_terminal
 from hpo.study.results.choosing import why_none
 from hpo.trials.goal import Goal, finished, goal_of
 from hpo.trials.history import History
@@ -78,8 +79,7 @@ def test_the_star_is_the_best_of_its_scale_or_of_the_most_trained(capsys, change
     values = enumerate(((0.9, 1), (0.5, 2), (0.95, 1), (0.4 if section else 0.6, 2)))
     trials = [done(number, value, **changes(place)) for number, (value, place) in values]
     (legend, *lines), _ = lines_of(capsys, trials, STUDY.model_copy(update=section))
-    assert says in legend
-    assert ["*" in line for line in lines] == [*map(bool, stars)]
+    assert (says in legend, ["*" in line for line in lines]) == (True, [*map(bool, stars)])
 
 
 @pytest.mark.parametrize("workers", [1, 8])
@@ -94,20 +94,20 @@ def test_the_time_left_counts_the_trials_that_run(workers):
 
 
 def test_the_panel_shows_counts_best_and_running_trials():
-    progress = display(layout=TaskLayout(2), history=History([done(0, 0.75)]))
-    point = {"epoch": 3, "epochs": 9, "accuracy": 0.6}
+    progress = display(STUDY.model_copy(update={"metric": "f1[/x]"}), TaskLayout(2), History([done(0, 0.75)]))
+    point = {"epoch": 3, "epochs": 9, "f1[/x]": 1}
     progress.reported(Trial(1, 0, {"model.d_model": 32}), TaskReport(Task(1, 1, {}), point=point))
     text = panel(progress)
-    assert ("1 of 4 trials" in text, "best accuracy 0.7500 (trial 0)" in text) == (True, True)
-    assert text.splitlines()[-1].rstrip() == "trial 1, fold 2 of 2  epoch 3/9  accuracy 0.6000  0 s ago"
+    assert ("1 of 4 trials" in text, "best f1[/x] 0.7500 (trial 0)" in text) == (True, True)
+    assert text.splitlines()[-1].rstrip() == "trial 1, fold 2 of 2  epoch 3/9  f1[/x] 1.0000  0 s ago"
+    assert _at_terminal(["f1[/x]"], [["1"]], ()).split() == ["f1[/x]", "1"]
 
 
 def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds_a_limit(capsys):
     values = [(0.5, 10.0), (0.6, 12.0, 5.0), (0.4, 11.0), (0.4, 9.0), (0.5, 8.0)]
     (front, *lines), text = lines_of(capsys, [measured(number, *each) for number, each in enumerate(values)], SEVERAL)
     limit = lines.pop(1)
-    assert "on the Pareto front" in front
-    assert limit == "! exceeds a limit: memory <= 4"
+    assert ("on the Pareto front" in front, limit) == (True, "! exceeds a limit: memory <= 4")
     assert [mark for line in lines for mark in "*!" if mark in line] == ["*", "!", "*", "*"]
     assert lines[0].startswith("1/5  trial 0  accuracy 0.5000  size 10  memory 1.0000 *  d_model=32")
     assert "front of 1" in text

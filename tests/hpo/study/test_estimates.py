@@ -98,7 +98,7 @@ def test_equal_differences_and_shares_without_pairs_have_no_interval():
         found = Sample(80, SHARE).differences(Scored({"score": ours, "size": 1.0}), Scored({"score": 0.8}))
         assert found.keys() == {"score"}
         assert (found["score"].value, found["score"].low) == (pytest.approx(ours - 0.8), None)
-        assert found["score"].note == "the objective returns no `scores_by_example` for it"
+        assert found["score"].note == "the objective returns no `scores_by_example` for score"
 
 
 def test_only_the_leading_metric_has_the_reason_for_a_missing_interval():

@@ -159,7 +159,7 @@ def test_the_gain_over_another_trial_has_no_fold_effects_and_is_less_than_the_sc
 def test_trials_that_the_same_seeds_chose_in_another_study_have_none_without_fresh_seeds():
     scores = drawn(np.random.default_rng(7))
     run = run_of(scores, extends={"study": "parent", "changes": {}, "trials": []})
-    assert "chosen by scores on the same seeds" in describe_expected_score(expected_of(run), run)["missing"]
+    assert "by their scores on the same seeds" in describe_expected_score(expected_of(run), run)["missing"]
 
 
 def test_if_few_trials_were_trained_as_far_the_noise_is_that_of_all():

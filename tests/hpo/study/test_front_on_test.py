@@ -59,7 +59,7 @@ def test_from_python_the_front_is_a_table_and_a_second_evaluation_counts_all(cap
     toy(capsys)
     study = toolkit.load("toy")
     assert study.test(with_default=False) == {"score": 2.5}
-    refuses(toolkit.HpoError, "scored before", study.test_front)
+    refuses(toolkit.HpoError, "used before", study.test_front)
     table = study.test_front(again=True, with_default=False)
     assert (table["is_chosen"].tolist(), table["score"].tolist()[0]) == ([True, False, False], 2.5)
     assert sorted(table["validation.size"]) == [2, 3, 4]

@@ -118,7 +118,7 @@ BY_TRIALS, NAMED = STRATEGIES["asha"] | {"counts": "trials"}, config(scales=[{"w
     (lambda: read_rows(written(b"a,b\n1\n"), ()), "x.yaml:2: each row must have 2 fields, one per column of the"),
     (lambda: hpo.choices("a", a=1), "space: the name of a choice must not be the value of another choice, given 'a'"),
     (lambda: environment.read_environment(written(b"{}")), "x.yaml: has no key 'python'; restore the file"),
-    (lambda: StudyFolder(written(b"") / "x").make(), "x.yaml/x: cannot be created: Not a directory; free the path"),
+    (lambda: StudyFolder(written(b"") / "x").make(), "x.yaml/x: cannot be created: Not a directory; check"),
     (on_full_disk, "record: cannot be written: No space left on device: study.db"),
     (lambda: hpo.train("data=digits", "training.seed=-1"), "seed: must be a whole number of at least 0, given -1"),
     (lambda: prepare(winner="one_standard_error"), "study.winner: one_standard_error needs several trainings per"),
@@ -155,7 +155,7 @@ def test_a_record_elsewhere_is_not_copied_and_a_model_whose_training_fails_names
     with pytest.raises(StudyError, match=r"^training the model of trial 1 again failed: no memory$"):
         final_model.make_final_model(study(), StudyRun.read(toy), None, print)
     toy.freeze(config(storage="sqlite:///team.db"))
-    says = r"^copy: the record is in study\.storage and cannot be copied; copy its trials"
+    says = r"^copy: the record is in the database study\.storage, so the study cannot be copied"
     refuses(StudyError, says, copy_study, toy, "new")
 
 

@@ -112,7 +112,7 @@ def test_a_foreign_status_is_named_and_a_foreign_report_or_list_of_running_tasks
     (kept / "status.json").write_bytes(content)
     status = read_status(folder)
     assert (status.state, "status.json" in status.error, "\n" in status.error) == ("unreadable", True, False)
-    assert "; remove it: " in status.error, "without it the status is as good as before"
+    assert "; remove the file" in status.error, "without it the status is as good as before"
 
 
 def test_what_is_no_study_is_unreadable(kept, tmp_path):
@@ -148,7 +148,7 @@ def test_it_is_shown_listed_and_followed(capsys, monkeypatch):
         shown, _ = printed(capsys, "show", "mine")
         assert (shown["state"], shown["phase"], shown["fault"]) == ("running", "starting", None)
         assert "is just starting" in refused(capsys, "show", "mine", "--trial", "0", is_silent=True)
-        assert f"study: process {os.getpid()}" in refused(capsys, "stop", "mine", is_silent=True)
+        assert f"process {os.getpid()} on" in refused(capsys, "stop", "mine", is_silent=True)
         (listed,) = printed(capsys, "list")[0]["studies"]
         assert (listed["study"], listed["state"], listed["process"]["process"]) == ("mine", "running", os.getpid())
         with open_reader("mine") as view:
@@ -184,6 +184,4 @@ def test_a_running_comparison_is_not_listed_as_a_starting_study(capsys):
     with folder.lock():
         assert printed(capsys, "list")[0]["studies"] == []
         for command in (("show",), ("watch", "--wait", "0.1")):
-            assert "is a comparison, or a study that is still" in refused(
-                capsys, *command, "compare-two", is_silent=True
-            )
+            assert "runs a comparison there, or is still" in refused(capsys, *command, "compare-two", is_silent=True)

@@ -37,7 +37,7 @@ def test_more_values_than_are_drawn_at_once_give_an_interval_of_the_same_width()
     values = np.random.default_rng(3).normal(0, 1, 100)
     low, high = of_mean(values)
     assert of_mean(values, drawn_at_once=10) == pytest.approx((low, high), abs=0.05 * (high - low))
-    with pytest.raises(ValueError, match=r"must return 10 numbers, one per resample, returned .* \(1,\)"):
+    with pytest.raises(ValueError, match=r"must return 10 numbers, one per resample, but returned .* \(1,\)"):
         bootstrap_interval(lambda counts: [0.5], 100, drawn_at_once=1_000)
 
 

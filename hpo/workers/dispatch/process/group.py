@@ -97,8 +97,9 @@ class Rank(NamedTuple):
 class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
-    If another process dies, the group kills the first process at once. If another process reports a failure, the group
-    waits `SECONDS_ALONE` seconds before the kill. After `request_end`, both delays are `_SECONDS_TO_SAVE` seconds.
+    If a process of rank 1 or higher dies, the group kills the process of rank 0 at once. If a process of rank 1 or
+    higher reports a failure, the group kills the process of rank 0 after `SECONDS_ALONE` seconds. After `request_end`,
+    the group waits `_SECONDS_TO_SAVE` seconds before the kill in both cases.
 
     Args:
         first: the process of rank 0.
@@ -139,7 +140,7 @@ class Group:
             other.request_end()
 
     def _follow(self, rank: int, call: str, variables: Mapping[str, str]) -> None:
-        """Run the task in the process of rank 1 or higher. If it fails, kill the process of rank 0; see `Group`."""
+        """Run the task in the process of this rank, 1 or higher. If this process fails, kill rank 0; see `Group`."""
         ending = self._others[rank - 1].run(call, variables)
         with self._change:
             self._endings[rank] = ending
@@ -153,7 +154,7 @@ class Group:
                 self._first.kill()
 
     def _conclude(self, message: Message) -> Message:
-        """End all processes except rank 0; return the group's last message. `message` is the last message of rank 0."""
+        """End the processes of all other ranks. Turn rank 0's last message, `message`, into that of the whole group."""
         with self._change:
             self._is_first_done = True
             self._change.notify_all()

@@ -55,7 +55,7 @@ def cannot_join(address: str, why: str) -> DispatchError:
 def refuse_open_cluster(address: str) -> None:
     """Raise DispatchError if a cluster does not require a token, or if its address is not `host:port`.
 
-    Anyone who can reach such a cluster can run code on it as this user; see CVE-2023-48022.
+    Anyone who can reach a cluster without a token can run code on the cluster as this user; see CVE-2023-48022.
     """
     refuse_unclear_address(address)
     without_token = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
@@ -77,8 +77,9 @@ def refuse_unclear_address(address: str) -> None:
     """Raise DispatchError if an address does not have the format `host:port`. The check makes no connection."""
     if _host_and_port(address) is None:
         raise DispatchError(
-            f"dispatch.address: must be host:port, given {address!r}; otherwise hpo cannot check whether the cluster "
-            f"asks for a token; {_HINT}, or set dispatch.allow_open_cluster=true to join without this check"
+            f"dispatch.address: must be host:port, given {address!r}; hpo cannot check whether a cluster at another "
+            f"kind of address asks for a token; {_HINT}; to join without this check, set "
+            f"dispatch.allow_open_cluster=true"
         )
 
 
@@ -90,7 +91,7 @@ def _host_and_port(address: str) -> tuple[str, int] | None:
 def _call_cluster(
     address: str, environment: Mapping[str, str], seconds: float = _ANSWER_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Call the cluster from a separate process. In this process the call would wait in C code without a timeout."""
+    """Call the cluster from a new process, because the call waits in C code, where Python cannot limit the time."""
     return subprocess.run(
         [sys.executable, "-P", "-c", CALL_CLUSTER, address],
         env=dict(environment),

@@ -260,9 +260,9 @@ class RayCluster:
             self._leaving.start()
 
     def close(self) -> None:
-        """Disconnect, unless the connection existed before.
+        """Disconnect, unless this process was already connected to Ray when this object was created.
 
-        If the cluster was started here, stop it and delete its folder. Closing twice is harmless.
+        If this object started the cluster, stop the cluster and delete its folder. Closing twice is harmless.
         """
         if self._is_hanging:
             return

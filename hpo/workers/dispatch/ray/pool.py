@@ -143,7 +143,7 @@ class RayDispatcher:
         return [report for report in reports if report.outcome is not None]
 
     def close(self) -> None:
-        """Kill the workers. Disconnect from Ray, unless the connection existed before."""
+        """Kill the workers. Disconnect from Ray, unless this process was connected before it created the dispatcher."""
         self._runs.clear()
         self._waiting.clear()
         if self._cluster.is_adopted:
@@ -176,7 +176,7 @@ class RayDispatcher:
         return [*first, *more]
 
     def _read(self, run: _Run) -> list[TaskReport]:
-        """Read a run's next message. Return one report, or an empty list, for example if the task will run again."""
+        """Read a run's next message. Return a list with one report, or an empty list if there is nothing to report."""
         message = None
         try:
             message = self._ray.get(next(run.stream))
@@ -234,7 +234,7 @@ class RayDispatcher:
         if run.losses < _MOST_LOSSES:
             self._waiting.appendleft(run)
             return []
-        return [self._failure(run, f"its worker's node was lost {run.losses} times ({why})")]
+        return [self._failure(run, f"the node of the task's worker was lost {run.losses} times ({why})")]
 
     def _handle_death(
         self, run: _Run, reason: str, memory: str | None = None, printed: str | None = None
@@ -279,7 +279,7 @@ class RayDispatcher:
             raise MachineError("dispatch: Ray has died on this machine; perhaps its processes were killed")
         elif time.monotonic() - self._last_worker > _NO_WORKER_SECONDS:
             raise DispatchError(
-                f"dispatch: no worker could be started for {_NO_WORKER_SECONDS:g} s: each worker needs "
+                f"dispatch: no worker could be started within {_NO_WORKER_SECONDS:g} s: each worker needs "
                 f"{self._group.needs}, and the cluster has {self._group.free} free; if nodes were lost, run "
                 f"`hpo resume` when they are back"
             )

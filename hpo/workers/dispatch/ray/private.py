@@ -1,4 +1,4 @@
-"""The private names of Ray that we use, each with our reason and with the effect if a version of Ray lacks the name.
+"""The private parts of Ray that we use, each with our reason and with the effect if a version of Ray lacks the part.
 
 - `start_api_server` starts the dashboard's process. Ray calls it even if the dashboard is off. The process takes 1.2 s
   and 100 MB. It calls the metadata address of cloud providers (169.254.169.254) for usage statistics, even if
@@ -13,7 +13,8 @@
   lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
 - `GcsClient` finds out within 0.5 s whether a cluster answers and accepts the token. If Ray lacks the name, our
   checks call `ray.init`, which takes 21 s or more to fail with a wrong token (Ray 2.60, 2 cores).
-- The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used.
+- The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used. If a version of
+  Ray has other texts, the loss of a node counts as a retry of the task, and our message leaves out the memory.
 """
 
 import contextlib
@@ -66,7 +67,7 @@ def without_dashboard() -> Iterator[None]:
 def read_again() -> None:
     """If Ray is already imported, make it read its environment variables and the token again.
 
-    Do nothing if this version of Ray lacks one of the needed names.
+    Do nothing if this version of Ray lacks one of the private objects that this function uses.
     """
     if "ray" not in sys.modules or not _can_read_again():
         return

@@ -34,18 +34,18 @@ class Shares:
 def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use | None = None) -> Shares:
     """Return the number of workers and the resources of each worker.
 
-    By default, there are as many workers as fit on the cluster. If the cluster has GPUs, each worker has one GPU. If
-    more workers than GPUs are configured, each worker has the same fraction of a GPU. If a task has several processes,
-    each process has whole GPUs. All CPUs and GPUs of a process must be on one node.
+    By default, there are as many workers as fit on the cluster, but at least 1. If the cluster has GPUs, each worker
+    has one GPU. If more workers than GPUs are configured, each worker has the same fraction of a GPU. If a task has
+    several processes, each process has whole GPUs. All CPUs and GPUs of a process must be on one node.
 
     Args:
         nodes: the machines of the cluster.
         settings: the section `dispatch` of the configuration.
-        in_use: the resources that other searches use, if the cluster is a single node; None = ignore other searches. If
-            `settings.workers` is None, return as many workers as fit into the remaining resources, but at least 1.
+        in_use: the CPUs and GPUs that other searches use, if the cluster is a single node. The default number of
+            workers leaves these CPUs and GPUs free, but is at least 1. None = ignore other searches.
 
     Raises:
-        DispatchError: the workers do not fit.
+        DispatchError: the workers do not fit on the nodes, even if no other search runs.
     """
     size, is_spread = settings.processes_per_task, settings.process_placement == "strict_spread"
     num_gpus = sum(node.gpus for node in nodes)
@@ -77,8 +77,8 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
             lower = f"{key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
         offered = ", ".join(f"{node.cpus:g} CPU and {node.gpus:g} GPU" for node in nodes)
         raise DispatchError(
-            f"{key}: the nodes must have room for {format_count(workers, 'worker*')} of {each}, but only {fits} fit, "
-            f"because {where}; the nodes have {offered}; lower dispatch.workers, {lower}"
+            f"{key}: the nodes must have room for {format_count(workers, 'worker*')} with {each}, but only {fits} fit, "
+            f"because {where}; the nodes have {offered}; lower one of dispatch.workers, {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
     return Shares(workers, gpus, settings.memory_per_worker or share)

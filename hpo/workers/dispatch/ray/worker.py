@@ -126,7 +126,7 @@ class RayWorker:
     ) -> dict[str, Any]:
         """Run this worker's share of a task that another worker leads.
 
-        Return the last message of this share, such as its outcome; see `LAST_MESSAGES`.
+        Return the last message of `Child.run`, which says how this worker's share ended; see `LAST_MESSAGES`.
         """
         from hpo.workers.dispatch.process.group import last_message
 

@@ -33,7 +33,8 @@ def start_group(setup: Setup) -> tuple[RayCluster, "WorkerGroup"]:
     """Connect to Ray and start one worker for each slot. Return the connection and the workers.
 
     Raises:
-        DispatchError: Ray cannot be used, the workers do not fit, or a node has other versions of the code.
+        DispatchError: Ray cannot be used, the workers do not fit on the nodes, or a node has other versions of the code
+            than this machine.
         MachineError: Ray cannot start on this machine.
     """
     settings, code = setup.settings, setup.code or Code()

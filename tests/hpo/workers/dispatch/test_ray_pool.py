@@ -81,7 +81,7 @@ def wait(is_alive):
     (refuse_stale, "this process has already imported Ray; run the search in a new process"),
     (lambda: RayCluster.run_on_others(SimpleNamespace(others="n"), len), "node .* does not answer: no luck; run `ray"),
     (lambda: wait(False), "dispatch: Ray has died on this machine"),
-    (lambda: wait(True), "no worker could be started for 300 s: each worker needs 2 CPU, .* cluster has 1 CPU free"),
+    (lambda: wait(True), "no worker could be started within 300 s: each worker needs 2 CPU, .* cluster has 1 CPU free"),
 ])  # fmt: skip
 def test_a_ray_that_does_not_do_what_it_should_is_named_with_the_reason(ray, call, words):
     refuses(HpoError, words, call)

@@ -53,11 +53,11 @@ def test_without_a_number_there_are_as_many_workers_as_fit_next_to_other_searche
 
 
 @pytest.mark.parametrize(("nodes", "settings", "words"), [
-    ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "room for 1 worker.* of 1 CPU and 9 GPU each, but only 0 fit"),
+    ([EIGHT] * 2, {"gpus_per_worker": 9, "workers": 1}, "room for 1 worker.* with 1 CPU and 9 GPU each, but only 0"),
     ([EIGHT] * 2, {"gpus_per_worker": 17, "workers": 1}, "need 17 GPU, but the nodes have 16"),
     ([Resources(4, 0)], {"gpus_per_worker": 1}, "need 1 GPU, but the nodes have 0"),
     ([Resources(2, 0)], {"workers": 3}, "need 3 CPU, but the nodes have 2"),
-    ([EIGHT] * 3, PROCESSES, "1 worker.* of 2 processes of 1 CPU and 9 GPU each, .* a process cannot use several"),
+    ([EIGHT] * 3, PROCESSES, "1 worker.* with 2 processes of 1 CPU and 9 GPU each, .* a process cannot use several"),
     ([EIGHT] * 2, SPREAD | {"processes_per_task": 3, "workers": 1}, "each process needs a separate node"),
     ([Resources(3, 0)] * 2, {"cpus_per_worker": 2, "workers": 3}, "3 worker.* but only 2 fit"),
 ])  # fmt: skip
@@ -68,7 +68,7 @@ def test_what_does_not_fit_on_a_node_is_refused(nodes, settings, words):
 @pytest.mark.parametrize(("gpus", "given", "says"), [
     (Gpus(8, 1, ("H100",)), None, "8 GPUs (H100): 1 for each worker; dispatch.workers=16 would run two trainings"),
     (Gpus(8, 1), None, "8 GPUs: 1 for each worker; dispatch.workers=16 would run two trainings"),
-    (Gpus(1, 0.25), None, "1 GPU: each worker gets 0.25 of a GPU, with 25% of its memory"),
+    (Gpus(1, 0.25), None, "1 GPU: each worker gets 0.25 of a GPU, with 25% of the GPU's memory"),
     (Gpus(0, 0), None, "None"),
     (Gpus(1, 0), 0, "1 GPU, but the workers use none; dispatch.gpus_per_worker=null gives each worker a share"),
 ])  # fmt: skip
@@ -84,7 +84,7 @@ def test_a_fraction_of_a_gpu_is_a_part_of_its_memory():
 
 
 def test_the_first_peak_says_how_many_would_fit():
-    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training used 2 of 80 GiB of its GPU: about 40")
+    assert peak_in_words(2 * 2**30, 80 * 2**30).startswith("the first training used 2 of 80 GiB of its GPU; about 40")
 
 
 @pytest.fixture
