@@ -128,8 +128,9 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` with the allowed name closest to `name`; an empty text if no name is close.
 
     The first choice is the toolkit's name for something that other tools call `name`. The second is a dotted key with
-    the same last part: `lr` and `trainng.lr` both give `training.lr`. The third is a similar key in the same group or,
-    if no key is in this group, any similar name. Letter case may differ in the first and the third choice.
+    the same last part: `lr` and `trainng.lr` both give `training.lr`. The third is a similar name. If `allowed` has
+    keys in the group of `name` (`training` in `training.lx`), only these keys count as similar names. Letter case may
+    differ in the first and the third choice.
     """
     names = list(allowed)
     parent, _, last = name.rpartition(".")

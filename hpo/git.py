@@ -15,8 +15,9 @@ _SECONDS = 10.0
 def git(*arguments: str) -> str | None:
     """Run git in the working directory, and return its output.
 
-    Return None if git is not installed, cannot run safely, or takes more than ten seconds for one of its two runs. Also
-    return None if git fails, for example because there is no repository.
+    Return None if git is not installed, cannot run safely, or reports an error, for example because there is no
+    repository. Git runs twice: before the actual run, a first run reads the repository's configuration. If one of these
+    runs takes more than ten seconds, return None.
     """
     try:
         # Reading the configuration runs no program.

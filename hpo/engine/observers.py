@@ -55,11 +55,15 @@ class Observer:
 
 
 class FirstFailures(Observer):
-    """Ends a search if the first `most` trials that end in this run all fail with the same error.
+    """Ends a search if its first trials all fail with the same error.
 
-    A single training that reports values, but not the study's metric, also ends the search. This second rule applies
-    only until a training of the study succeeds. If `is_scored` is true, a training succeeded in an earlier run, and the
-    second rule never applies. If `most` is None, failures never end the search.
+    The argument `most` is the number of failures that end the search. Only trials that end in this run count.
+
+    The search also ends after a single training that reports values, but not the study's metric. This second rule
+    applies only until a training of the study succeeds. If `is_scored` is true, a training succeeded in an earlier run,
+    and the second rule never applies.
+
+    If `most` is None, failures never end the search.
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:
@@ -163,18 +167,18 @@ class CheckpointPruner(Observer):
         self._best = finished.leaders(keep)
 
     def trial_finished(self, trial: Trial) -> None:
-        """Delete this trial's model if the trial is not among the best trials, as many as the pruner keeps.
+        """Delete this trial's model if the trial is not one of the `keep` best trials (see the class).
 
-        Otherwise, delete the model of the trial that is no longer among the best trials, if there is one.
+        If the trial displaces another trial from the `keep` best trials, delete the model of the displaced trial.
         """
         self.trials_finished([trial])
 
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
-        """Delete the models of all trials that are neither in `needed` nor among the best, as many as the pruner keeps.
+        """Delete the models of all trials, except the `keep` best trials (see the class) and the trials in `needed`.
 
-        After the search, pass all trials that were trained further in one call. A call with only some of these trials
-        could delete the model of a better trial, because any fully trained trial ranks before all partly trained
-        trials.
+        If several trials are trained further after the search, make a single call with all these trials. A call with
+        only some of them could delete the model of a better trial, because any fully trained trial ranks before all
+        partly trained trials.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

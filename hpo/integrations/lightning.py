@@ -151,12 +151,12 @@ class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lig
         return last
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Give each ModelCheckpoint without a `dirpath` a folder, and make this callback the trainer's last callback.
+        """Give each ModelCheckpoint without a `dirpath` a folder, and move this callback behind all other callbacks.
 
         Without a validation split, remove all EarlyStopping callbacks, because the training trains all epochs.
 
-        `train` inserts this callback at the start of the trainer's list, so this method runs before the
-        ModelCheckpoints are set up.
+        `train` inserts this callback at the start of the trainer's list. So this method runs before the
+        ModelCheckpoints are set up, and can give them folders. Afterwards, this callback must run after them.
         """
         for saver in trainer.checkpoint_callbacks:
             if isinstance(saver, ModelCheckpoint) and saver.dirpath is None:

@@ -66,10 +66,14 @@ class SearchedValues(UserDict[str, Any]):
 
 
 def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
-    """Return all string constants in the source of `model_init`; each key that it reads from `trial` is among them.
+    """Return all string constants in the source of `model_init`, sorted.
 
-    Return None if the source is not available, or if it uses `trial` in other ways than to read constant keys, in
-    comparisons, or as an `if` condition.
+    Each key that `model_init` reads from `trial` is one of these constants. If the source is not available, return
+    None. If `model_init` uses `trial` in any way except the following three, also return None:
+
+    - It reads a constant key, as in `trial["layers"]`.
+    - It compares `trial`, as in `trial is None`.
+    - It uses `trial` as an `if` condition.
     """
     if not inspect.isfunction(model_init) or hasattr(model_init, "__wrapped__"):
         return None
@@ -86,9 +90,9 @@ def keys_read(model_init: Callable[..., Any]) -> list[str] | None:
 
 
 def _uses_by_constants(node: ast.AST) -> list[ast.expr]:
-    """Return the expressions that a node reads by a constant key, compares, or uses as an `if` condition.
+    """Return the expressions that an AST node uses in one of the three ways that `keys_read` allows.
 
-    For example, the node `trial["layers"]` reads the expression `trial`, and `trial is not None` compares it.
+    For example, the nodes `trial["layers"]` and `1 if trial else 2` both give the expression `trial`.
     """
     match node:
         case ast.Subscript(value, ast.Constant()) | ast.Call(ast.Attribute(value), [ast.Constant(), *_]):

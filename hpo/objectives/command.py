@@ -297,11 +297,12 @@ class _Stream:
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Write the lines that `chunk` completes to this process's stream, and return these lines.
+        """Add bytes of the command's output; return the lines that end in these bytes.
 
-        An incomplete line is written when its end arrives, so that lines of the two streams do not mix in one log. But
-        as soon as the text that is not written yet has more than `LONGEST_LINE` characters, all of it is written. A
-        returned line that is longer than `LONGEST_LINE` may lack characters after the first `LONGEST_LINE`.
+        Also write the lines to this process's stream of the same name. An incomplete line is written when its end
+        arrives, so that lines of the two streams do not mix in one log. But as soon as the text that is not written yet
+        has more than `LONGEST_LINE` characters, all of it is written. A returned line that is longer than
+        `LONGEST_LINE` may lack characters after the first `LONGEST_LINE`.
         """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE

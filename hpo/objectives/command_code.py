@@ -22,7 +22,7 @@ _PATH = "PYTHONPATH"
 def code_files(command: CommandLine) -> list[str]:
     """Return the scripts, modules, programs and configurations that a command uses.
 
-    Leave out the program that the command line starts if it is installed outside of the working directory.
+    Leave out the command's first word if this word is a program that is installed outside of the working directory.
     """
     configs = {name for name in _named(command) if _is_file(name, _CONFIGS)}
     if command.file and Path(command.file).is_file():
@@ -31,10 +31,10 @@ def code_files(command: CommandLine) -> list[str]:
 
 
 def notes_on_unseen(command: CommandLine) -> list[str]:
-    """Return a note for the user if this machine cannot run the program, or if the file with its code is not found.
+    """Return a note for the user if this machine cannot run the program, or if no file with its code is found.
 
-    The file is not found if the program is installed, or if its module is neither in the working directory nor on
-    PYTHONPATH. Resume and reproduce then do not notice that the program has changed.
+    The search for the file looks for a program in the working directory, and for a module in the working directory and
+    on PYTHONPATH. If no file is found, resume and reproduce do not notice that the program has changed.
     """
     if (missing := _missing_program(command)) is not None:
         return [f"command.line: {missing} on this machine, so trainings on this machine will fail"]
@@ -61,7 +61,10 @@ def _missing_program(command: CommandLine) -> str | None:
 
 
 def _programs(command: CommandLine) -> set[str]:
-    """Return the paths of the programs and modules that the command runs. Leave out an installed first program."""
+    """Return the paths of the programs and modules that the command runs.
+
+    Leave out the command's first word if this word is an installed program.
+    """
     named = {name for name in _named(command) if _is_file(name)}
     programs = {name for name in named if _is_file(name, _PROGRAMS) or os.access(name, os.X_OK)}
     # A folder with a __main__.py can be run too.
@@ -91,7 +94,7 @@ def _places(command: CommandLine) -> list[Path]:
 
 
 def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """For each option that a module's name follows, yield all words after the option.
+    """For each option such as `-m`, yield all words after the option; the name of a module is one of them.
 
     The options are `_MODULE_OPTIONS` and, for Python, the matches of `_COMBINED_OPTION`. For `--module=NAME` and
     `-mNAME`, yield only the name.

@@ -264,7 +264,10 @@ def fill(word: str, values: Mapping[str, Any]) -> str:
 
 
 def _value(name: str, spec: str | None, values: Mapping[str, Any]) -> str:
-    """Return the value of a name as text. In a full training, `task.amount` is None; return its default, `spec`."""
+    """Return the value of a name as text; None gives an empty text.
+
+    If the name is `task.amount` and its value is None (a full training), return the default `spec` instead.
+    """
     return _text(at(values, name)) or (spec or "" if name == _AMOUNT else "")
 
 

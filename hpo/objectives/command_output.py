@@ -130,8 +130,8 @@ class JsonReader(Reader):
 class PatternReader(Reader):
     """Reads values by regular expressions.
 
-    An epoch or step that a pattern finds in a line also applies to the following lines. If the epoch or the step has a
-    pattern, values are reported only from the first line in which such a pattern matches.
+    An epoch or step that a pattern finds in a line also applies to the following lines. If there is a pattern for the
+    epoch or the step, lines before the first epoch or step give no reports.
     """
 
     def __init__(self, metric: str, patterns: Mapping[str, re.Pattern[str]]) -> None:

@@ -103,10 +103,7 @@ class Table:
 
     @cached_property
     def _row_places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
-        """The rank of each row's value of each hyperparameter among the values of this hyperparameter in `values`.
-
-        The shape is (rows, hyperparameters).
-        """
+        """The index of each row's value among all values of the hyperparameter; shape (rows, hyperparameters)."""
         return np.array([[places[v] for places, v in zip(self._places, key, strict=True)] for key in self.rows])
 
 

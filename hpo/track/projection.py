@@ -42,7 +42,7 @@ def open_in_tracker(study: PreparedStudy, run: StudyRun, tracker: MlflowTracker)
         study_id=run.notes.study_id or "",
         name=study.config.study.name,
         time=min((trial.started for trial in history if trial.started), default=time.time()),
-        params=mlflow_names(_params(study)),
+        params=mlflow_names(fixed_parameters(study)),
         tags=_tags(study) | {"hpo.state": "running", "hpo.trials": _progress_text(view)},
         note=study_note(view),
         datasets=_datasets(study),
@@ -190,7 +190,7 @@ def _tags(study: PreparedStudy) -> dict[str, str]:
     return tags | ({"mlflow.source.git.commit": commit} if isinstance(commit, str) else {})
 
 
-def _params(study: PreparedStudy) -> dict[str, Any]:
+def fixed_parameters(study: PreparedStudy) -> dict[str, Any]:
     """Return the fixed settings as parameters of the study's run, and each dimension of the space as `space.KEY`."""
     config = study.config
     # Searched keys, and those that a scale changes, have values only in the winner.

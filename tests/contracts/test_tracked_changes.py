@@ -14,7 +14,7 @@ from hpo.study.notes import Notes
 from hpo.study.opening import open_study
 from hpo.study.results.run import StudyRun
 from hpo.track.names import mlflow_name
-from hpo.track.projection import _params, open_in_tracker
+from hpo.track.projection import fixed_parameters, open_in_tracker
 from hpo.track.sink import MlflowSink
 from hpo.track.store import delete_study, may_have_study
 from hpo.track.tracker import Curve, MlflowTracker
@@ -178,7 +178,8 @@ def test_a_trial_has_the_spread_over_folds_and_the_parameters_of_the_largest_fol
 
 def test_settings_of_a_study_have_no_value_of_a_searched_mapping_and_of_references_the_text():
     space = "space={m: {choices: [{w: 1, d: 2}, {w: 3, d: 4}]}}"
-    params = _params(composed("objective=toys:score", "study.metric=score", "+m={w: 1, d: 2}", "+k=${m.w}", space))
+    study = composed("objective=toys:score", "study.metric=score", "+m={w: 1, d: 2}", "+k=${m.w}", space)
+    params = fixed_parameters(study)
     assert {key: value for key, value in params.items() if key[:2] in ("k", "m.")} == {"k": "${m.w}"}
 
 

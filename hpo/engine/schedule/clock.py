@@ -64,12 +64,14 @@ class Clock:
     """Puts events in an order that does not depend on their order of arrival; `now` is the time on the clock.
 
     The clock measures time as cost. A task consists of units of training that all cost the same. The duration of a task
-    on the clock is its number of units times the cost of one unit. A task has an event at each report and at its end;
-    the end may be the same event as the last report. The first event of a task comes after at least one unit, and the
-    events of a task are at least one unit apart. So after a report at u units, the task's next event is at u + 1 units
-    or later. With this lower bound, the clock often knows which event comes next before all tasks have reported. If the
-    events of two tasks have equal times, the event of the task with the lower key comes first. Times depend only on
-    costs and units, so times are the same for any number and speed of workers.
+    on the clock is (its number of units) * (the cost of one unit). Times depend only on costs and units, so times are
+    the same for any number and speed of workers.
+
+    A task has an event at each report and at its end; the end may be the same event as the last report. The first event
+    of a task comes after at least one unit, and the events of a task are at least one unit apart. So after a report at
+    u units, the task's next event is at u + 1 units or later. Because of this lower bound, the clock often knows the
+    next event even if some tasks have not reported yet. If the events of two tasks have equal times, the event of the
+    task with the lower key comes first.
 
     Source: conservative parallel discrete-event simulation with lookahead (Bryant 1977, "Simulation of packet
     communication architecture computer systems"; Chandy & Misra 1979, "Distributed simulation: a case study in design

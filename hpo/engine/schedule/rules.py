@@ -33,7 +33,8 @@ class Rules:
             wait for the clock; see `waits`.
         order: `clock` = the strategy gets a trial's result when the clock reaches the trial's end; `free` = the
             strategy gets the result as soon as it arrives.
-        race: stops trials that are clearly worse than the best trials on their first folds; None = no race.
+        race: compares the first folds of a trial with the same folds of the best trials, and stops the trial if it is
+            clearly worse; None = no race.
         imported: finished trials of other studies; the strategy learns from them, and they use no budget.
         script: for the replay of a search with the order `free`: which trials became known at which time. Element n
             holds the numbers of the trials that became known just before trial n was opened.

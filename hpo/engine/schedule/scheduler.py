@@ -21,8 +21,9 @@ from hpo.workers.training.tasks import Task
 class Scheduler:
     """Opens trials, begins their tasks, and handles their reports, in the order of the clock.
 
-    When a lane is free, the next task begins in it: the first task that has not begun of the open trial with the lowest
-    number. If no open trial has such a task, the proposer opens a new trial, based on the events on the clock so far.
+    When a lane is free, a waiting task begins in it. The tasks of the trial with the lowest number begin first. If no
+    task waits, the proposer opens a new trial, based on the events on the clock so far.
+
     The trials in the record are scheduled again first, so a continued search gives the same trials as a search without
     interruption. If the search does not wait for the clock (see `Rules.waits`), events are handled in the order in
     which the reports of workers arrive, and at most `slots` tasks run at once.
@@ -101,7 +102,11 @@ class Scheduler:
 
     @property
     def ended_by(self) -> EndedBy:
-        """What ended the search; `space` = the strategy proposes no more points, or the search has not ended yet."""
+        """The reason for the end of the search: `space`, unless another reason applies.
+
+        After the end, `space` means that the strategy proposes no more points. During the search, `space` means that
+        the search may go on.
+        """
         if self._proposer.is_spent:
             return "trials"
         if self._proposer.has_reached:

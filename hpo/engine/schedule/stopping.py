@@ -41,9 +41,8 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials with which a race compares a new trial. Only each trial's first tasks count, `Race.tasks` in number. The
-key of a trial has the mean loss in each metric over these tasks. The value has the losses on these tasks, one tuple per
-metric."""
+"""The trials with which a race compares a new trial, as a dict. Only the first `Race.tasks` tasks of each trial count.
+A key is a trial's mean loss in each metric. The value of this key has one tuple per metric, with one loss per task."""
 # The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
@@ -97,8 +96,8 @@ class Race:
     def must_stop(self, trial: Trial, rivals: Rivals) -> bool:
         """Return whether to stop a trial because it is clearly worse than a rival, clearly exceeds a limit, or failed.
 
-        A trial counts as failed if any of its first tasks, as many as the race compares, lacks an outcome or a metric.
-        If there are no rivals, stop only failed trials.
+        Only the trial's first tasks count; the attribute `tasks` is their number. A trial counts as failed if any of
+        these tasks lacks an outcome or a metric. If there are no rivals, stop only failed trials.
         """
         own = self._first_losses(trial)
         if not own or not rivals:
@@ -127,9 +126,10 @@ class Race:
         return bool(stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue < self._level)
 
     def _first_losses(self, trial: Trial) -> Sequence[Values]:
-        """Return each metric's losses on the trial's first tasks, as many as the race compares.
+        """Return one tuple per metric, with the loss on each of the trial's first tasks.
 
-        Return an empty sequence if any of these tasks lacks an outcome or a metric.
+        The attribute `tasks` is the number of these tasks. If any of these tasks lacks an outcome or a metric, return
+        an empty sequence.
         """
         outcomes, names = self._first(trial), self._goal.metrics.keys()
         if len(outcomes) < self.tasks or not all(names <= outcome.metrics.keys() for outcome in outcomes):
@@ -137,10 +137,10 @@ class Race:
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield one list per limit: how far the value is beyond the bound on each of the trial's first tasks.
+        """Yield one list per limit, with one number for each of the trial's first tasks.
 
-        The list has as many of the first tasks as the race compares. A negative number means that the value is within
-        the bound. Skip a limit if any of these tasks lacks the value.
+        The number says how far the task's value is beyond the bound; it is negative if the value is within the bound.
+        The attribute `tasks` is the number of first tasks. If any of these tasks lacks the value, skip the limit.
         """
         outcomes = self._first(trial)
         for limit in self._goal.limits:
@@ -182,7 +182,8 @@ class Medians:
     """For each place on the learning curve, the median of the trainings' best scores up to this place.
 
     The method `learn` adds the trainings of trials. Each combination of task index, first amount and last amount of the
-    training has separate medians. `after` is the number of reports before which no training is stopped.
+    training has separate medians. The attribute `after` is the first report, counted from 1, at which a training may be
+    stopped.
     """
 
     def __init__(self, rule: StopRule) -> None:

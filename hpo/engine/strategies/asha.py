@@ -150,10 +150,11 @@ class Rungs(Reader):
 
     @property
     def highest_open(self) -> int:
-        """The index of the highest open rung, if rungs open progressively.
+        """The index of the highest open rung, if rungs open progressively; the lowest rung has the index 0.
 
-        The first two rungs are open, and so are all rungs up to the highest rung that has trials. If the orders of the
-        points on the two highest of these open rungs differ by more than noise, the next rung is open, too.
+        Let r = max(1, the index of the highest rung that has trials). If the orders of the points on the rungs r - 1
+        and r differ by more than noise, rung r + 1 is the highest open rung. Otherwise, or if rung r + 1 does not
+        exist, rung r is the highest open rung.
         """
         rungs = list(self._rungs.values())
         reached = max([1, *(place for place, rung in enumerate(rungs) if len(rung))])
@@ -182,8 +183,9 @@ class _Ranking:
     def differs(self, losses: Sequence[Mapping[str, float]]) -> bool:
         """Return whether the orders of the points on the two highest rungs differ by more than noise.
 
-        For each position, compare the two points that have this position in the two orders. The orders differ by more
-        than noise if the losses of two such points on the lower rung differ by more than the noise level.
+        One order is by the losses on the lower rung, and the other order is by the losses on the higher rung. For each
+        position, take the point at this position in each of the two orders. Compare the losses of these two points on
+        the lower rung. If, at any position, these losses differ by more than the noise level, return True.
         """
         # A lower rung has no loss of a trial without a report at the place at which the rung compares.
         new = [key for key in losses[-1] if all(key in rung for rung in losses)][len(self._rows) :]
@@ -232,11 +234,11 @@ class Asha:
     With several metrics, trials are ranked by Pareto fronts, and within a front by the hypervolume that each trial adds
     to the front. Trials that exceed a limit rank last, in ascending order of their excess (Deb 2000).
 
-    With `rungs: progressive`, further rungs open only while the ranking is undecided. The next rung opens when the two
-    highest rungs order their points differently, and the losses of points at the same position differ by more than
-    noise. The last rung is at `max_amount`. Noise is a difference of losses, but a ranking by fronts does not compare
-    losses. Two trials of a front can change places because a third trial changes the hypervolume that each of them
-    adds. So a study with several metrics or with limits needs `rungs: fixed`.
+    With `rungs: progressive`, further rungs open only while the ranking is undecided. The next rung opens when the
+    orders of the points on the two highest open rungs differ by more than noise. The last rung is at `max_amount`.
+    Noise is a difference of losses, but a ranking by fronts does not compare losses. Two trials of a front can change
+    places because a third trial changes the hypervolume that each of them adds. So a study with several metrics or with
+    limits needs `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
     only the bracket with the most halvings); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
@@ -277,8 +279,7 @@ class Asha:
         """Return how many of the configurations will be trained to `max_amount`.
 
         The number assumes that 1 / `eta` of the configurations on each rung continue on the next rung. With many lanes,
-        the number is too large: many trials are still running when the search opens the last trial of its budget. To
-        continue these trials, the search would have to open more trials.
+        the number is too large, because the search may end before the last trials can be continued.
         """
         return int(configurations // self.settings.eta ** (len(self.amounts) - 1))
 

@@ -61,12 +61,13 @@ class Evolutionary:
     """Pair the best points at random, cross and mutate them, and train the most promising children.
 
     The first `population` points are spread evenly over every dimension, or random with `opening: random`. Then the
-    survivors, which are the best complete points so far, have children. The number of survivors is the share
-    `surviving` of the population. With several metrics, this number is multiplied by the number of metrics in which the
-    losses of the best points are not all equal. A child takes each hyperparameter from one of two different survivors.
-    Then each hyperparameter mutates with the probability `mutation`. A mutated ordered value becomes a nearby value,
-    and a choice becomes any other choice. A number in a range moves by a Gaussian step on the range's (log) scale,
-    reflected at the ends.
+    survivors, which are the best complete points so far, have children. With one metric, there are (`surviving` *
+    `population`) survivors. With several metrics, there are m times as many. Here, m counts the metrics, but leaves out
+    each metric in which the best points all have the same loss.
+
+    A child takes each hyperparameter from one of two different survivors. Then each hyperparameter mutates with the
+    probability `mutation`. A mutated ordered value becomes a nearby value, and a choice becomes any other choice. A
+    number in a range moves by a Gaussian step on the range's (log) scale, reflected at the ends.
 
     With several metrics, points are ranked by Pareto fronts, and within a front by the hypervolume that each point adds
     to the front (SMS-EMOA: Beume, Naujoks & Emmerich 2007). Points that exceed a limit rank last (Deb 2000).

@@ -88,7 +88,7 @@ class HalvingSettings(Settings):
         return math.ceil(longest * points / (num_halvings + 1))
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a rung after the first rung of a bracket; the first rung is number 0."""
+        """Return how many points of a bracket reach the rung with the index `rung`; 1 = the second rung."""
         share: int = self.eta**rung
         return max(1, self.first_points(num_halvings) // share)
 
@@ -112,13 +112,16 @@ class SuccessiveHalvingSettings(HalvingSettings):
         return super().amounts(num_halvings) if self.keep is None else [self.min_amount, self.max_amount]
 
     def first_points(self, num_halvings: int) -> int:
-        """Return the number of points on a bracket's first rung: `points`; if `points` is None, as in Hyperband."""
+        """Return `points`, the number of points on a bracket's first rung.
+
+        If `points` is None, return the number that Hyperband uses.
+        """
         return self.points or super().first_points(num_halvings)
 
     def survivors(self, num_halvings: int, rung: int) -> int:
-        """Return the number of points on a rung after the first: `keep`; if `keep` is None, as in Hyperband.
+        """Return how many points of a bracket reach the rung with the index `rung`; 1 = the second rung.
 
-        The first rung is number 0.
+        The number is `keep`. If `keep` is None, return the number that Hyperband uses.
         """
         return self.keep or super().survivors(num_halvings, rung)
 

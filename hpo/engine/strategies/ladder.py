@@ -1,4 +1,8 @@
-"""The ladder: tries most points at the smallest scale, and fewer at each larger scale, near the best expected there."""
+"""The ladder: a search at several scales, from the smallest scale to the target.
+
+The ladder tries many points at the smallest scale, and fewer points at each larger scale. The points at a larger scale
+are near the point that the ladder expects to be the best one at that scale.
+"""
 
 import math
 import operator

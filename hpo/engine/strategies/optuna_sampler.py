@@ -34,11 +34,12 @@ class OptunaModel:
 
     A failed trial is passed to Optuna as complete with an infinite loss. If it were passed with Optuna's state FAIL,
     the sampler would ignore it and propose the same bad region again. For TPE and the Gaussian process, a failed trial
-    also violates a constraint. A trial beyond the study's limits violates another constraint, by its excess. Optuna
-    decides which of two trials with equal losses is better. A point that was tried before or is outside of the space is
-    rejected: Optuna gets the point's loss if the loss is known, else a failure. Then the sampler proposes again. After
-    more than `patience` rejections in a row, the missing points are drawn uniformly. The search ends when a finite
-    space is exhausted.
+    also violates a constraint. A trial that exceeds a limit of the study violates another constraint; the value of this
+    constraint is how far the trial exceeds its limits. Optuna decides which of two trials with equal losses is better.
+
+    A point that was tried before or is outside of the space is rejected: Optuna gets the point's loss if the loss is
+    known, else a failure. Then the sampler proposes again. After more than `patience` rejections in a row, the missing
+    points are drawn uniformly. The search ends when a finite space is exhausted.
 
     TPE and the Gaussian process propose one point at a time, and get pending trials as running. TPE counts running
     trials as bad ones ("constant liar", Ginsbourger et al. 2010, "Kriging is well-suited to parallelize optimization").

@@ -70,9 +70,9 @@ class ShiftingWindow:
     unordered choices, the window has all values. With `draws: 1`, the windows move after each trial whose result the
     strategy gets.
 
-    Like evolutionary search, this search can get stuck at a point that has nothing better within reach. Of 648 searches
-    on synthetic problems, 43 were not at the optimum and yet gained nothing from trial 30 to trial 100 (with
-    `evolutionary`, 48; benchmarks/strategy_defaults).
+    Like evolutionary search, this search can get stuck at a point that has nothing better within reach. In a test of
+    648 searches on synthetic problems, 43 had not found the optimum after 100 trials, and had gained nothing since
+    trial 30 (with `evolutionary`, 48; benchmarks/strategy_defaults).
 
     With several metrics, the best trial is the one with the lowest weighted loss. The weights are drawn anew for each
     proposal, so that the windows cover the whole Pareto front (ParEGO: Knowles 2006). Failed trials and trials that

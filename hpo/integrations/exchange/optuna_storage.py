@@ -40,7 +40,8 @@ def export_study(source: Stored, run: StudyRun, target_url: str, target_name: st
     - The intermediate values are the means over the tasks, at whole epochs or steps. A study with several metrics has
       none, because Optuna allows none.
     - The times are those of the training, without the time before it started.
-    - The other numbers that the objective returned, and its notes, are user attributes.
+    - The objective's notes are user attributes. The same is true for numbers that the objective returned in addition to
+      the study's metrics.
     - Each limit is a constraint.
 
     Running and interrupted trials are left out, because nobody would finish these trials in the copy. Trials that

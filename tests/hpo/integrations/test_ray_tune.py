@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import signal
@@ -238,7 +239,8 @@ def test_a_paused_trial_that_is_ended_counts_with_its_last_result_also_after_a_r
     restored.restore("state.json")
     restored.on_trial_complete("t0")
     restored.on_trial_complete("t1", error=True)
-    assert [trial.score for trial in restored._history] == [3.0, None]
+    restored.save("state.json")
+    assert [trial["score"] for trial in json.loads(Path("state.json").read_text())["history"]] == [3.0, None]
 
 
 def train(config):

@@ -200,16 +200,16 @@ def test_a_key_that_model_init_does_not_read_fails_by_its_name(tmp_path):
 
 BY_STEPS = {"max_steps": 100, "eval_strategy": "steps", "eval_steps": 50}
 ENDS = [
-    ({}, BY_STEPS, "strategy.max_amount: a training ends at 2"),
-    ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training ends at 3"),
-    ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training ends at 2"),
+    ({}, BY_STEPS, "strategy.max_amount: a training has the length 2"),
+    ({}, {"num_train_epochs": 3}, "strategy.max_amount: a training has the length 3"),
+    ({"num_train_epochs": [2, 9]}, {}, "space.num_train_epochs: with 2 a training has the length 2"),
 ]
 
 
 @pytest.mark.parametrize(("space", "arguments", "line"), ENDS)
 def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, arguments, line):
     trainer = new_trainer(tmp_path, arguments={"eval_strategy": "epoch"} | arguments)
-    with pytest.raises(hpo.HpoError, match=rf"{line}.* before strategy\.max_amount=9"):
+    with pytest.raises(hpo.HpoError, match=rf"{line}.* must reach strategy\.max_amount=9"):
         searched(objective_of(trainer), {"learning_rate": [1e-3], **space}, strategy={"name": "asha", "max_amount": 9})
     says = r"TrainingArguments\(\w+=\d+\) ends after \d evaluations, before strategy.max_amount=9; train longer"
     refuses(ValueError, says, train, trainer, RunningTrial(TASK | {"max_amount": 9}))

@@ -53,12 +53,14 @@ def expect(
     trial replaces it.
 
     A window reaches two standard deviations of the prediction to each side of its centre, and at least to the
-    neighbouring values. The standard deviation combines the spread of the best trials' values and the error of the
-    move. The spread comes from the largest scale with three or more best trials, or else from the scale with the most
-    best trials. If the best value at the last scale is near an end of the window that was predicted for the last scale,
-    the length of the new window is doubled. A window has at least a tenth of the dimension's length. For unordered
-    choices, the window has the values of the best trials. If a dimension is inactive in the best trial, its window is
-    the whole dimension.
+    neighbouring values. A window has at least a tenth of the dimension's length. If the best value at the last scale is
+    near an end of the window that was predicted for the last scale, the length of the new window is doubled. For
+    unordered choices, the window has the values of the best trials. If a dimension is inactive in the best trial, its
+    window is the whole dimension.
+
+    The standard deviation combines the spread of the best trials' values and the error of the move. The spread is
+    computed at the largest scale that has at least three best trials. If no scale has three, the spread is computed at
+    a scale that has two, or else one.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

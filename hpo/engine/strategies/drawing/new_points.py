@@ -98,8 +98,8 @@ class _Rungs(Reader):
     def furthest(self) -> Iterator[Trial]:
         """Yield one trial per point: the trial on the highest rung that the point has reached.
 
-        Trials on higher rungs come first; on the same rung, better trials come first. Consider only the best trials of
-        a rung: at most `_PARENTS` more than the number of points from higher rungs.
+        Trials on higher rungs come first; on the same rung, better trials come first. From each rung, consider only the
+        best n trials: n = `_PARENTS` + (the number of points that were yielded from higher rungs).
         """
         keys = set[str]()
         for amount in sorted(self._complete, reverse=True):

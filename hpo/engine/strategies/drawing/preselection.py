@@ -68,11 +68,12 @@ class Preselection:
     ) -> list[Point]:
         """Return the `count` most promising candidates, the best first; ties go to the earlier candidate.
 
-        Candidates are ordered by gain. The gain of a candidate is (1 - its expected rank) times the factors below. The
-        expected rank is the mean of the ranks of the trials that did not fail. In this mean, trials near the candidate
-        have more weight (see the class). Ranks go from 0 (the best trial) to 1 (the worst); with several metrics,
-        `one_loss` gives the order. Pending trials have the middle rank. Ranks are used instead of losses, because
-        diverged trials would dominate a mean of losses. The factors:
+        With one metric, candidates are ordered by gain; for several metrics, see below. The gain of a candidate is its
+        rating times the factors below. The rating is 1 minus the expected rank. The expected rank is the mean of the
+        ranks of the trials that did not fail. In this mean, trials near the candidate have more weight (see the class).
+        Ranks go from 0 (the best trial) to 1 (the worst); with several metrics, `one_loss` gives the order. Pending
+        trials have the middle rank. Ranks are used instead of losses, because diverged trials would dominate a mean of
+        losses. The factors:
 
         - Feasibility: the share of trials that did not fail, with the same weights, so that the search avoids the
           regions of failed trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
@@ -85,8 +86,9 @@ class Preselection:
           al. 2016, "Batch Bayesian optimization via local penalization"; with the number 10 in place of their Lipschitz
           constant.)
 
-        With two or three metrics, the gain only orders candidates that are otherwise equal. The order is by the
-        hypervolume that each candidate is expected to add to the front, times the factors above.
+        With two or three metrics, candidates are ordered by volume: the hypervolume that the candidate is expected to
+        add to the front, times the factors above. Candidates of equal volume are ordered by gain. With four or more
+        metrics, all candidates are ordered by gain.
         """
         trials = known[-MEMORY:]
         failed = np.array([trial.state == "failed" for trial in trials], dtype=bool)

@@ -100,9 +100,10 @@ class Shift:
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the interval answers if the best value moves. The answer is yes if the interval excludes 0,
-            and ends before the largest moves that were tried. The answer is no if every move in the interval, added up
-            over all scales, is below a quarter of the dimension's length.
+        is_known: whether the trials show that the best value moves, or show that it does not move. They show that it
+            moves if the interval excludes 0 and ends before the largest moves that were tried. They show that it does
+            not move if every move in the interval, added up over all scales, is below a quarter of the dimension's
+            length.
     """
 
     slope: float
@@ -117,7 +118,7 @@ class Shift:
 
     @property
     def moves(self) -> bool:
-        """Whether the best value moves with the scale, because the 95 % interval of the move excludes 0."""
+        """Whether the best value moves with the scale. The value counts as moving if the 95 % interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
