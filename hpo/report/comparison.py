@@ -83,13 +83,14 @@ class Pair(AtBudget):
 class FoldPair(TypedDict):
     """The differences between two compared studies A and B; a difference below 0 means that A is better.
 
-    With one metric, a difference is the gain of B's winner over A's winner, in the metric's unit.
+    With one metric, a difference is the loss of A's winner minus the loss of B's winner. The loss is the score, negated
+    if higher scores are better.
 
     Attributes:
-        by_fold: the difference of the winners' scores on each fold; empty with several metrics.
-        mean_difference: the difference of the winners' expected scores. If an expected score is not known, this is the
-            mean of `by_fold`. With several metrics, this is the hypervolume regret of A minus that of B.
-        interval: the 95 % confidence interval of `mean_difference`. Null if an expected score is not known, or if there
+        by_fold: the difference on each fold; empty with several metrics.
+        mean_difference: the difference of the expected losses. If an expected loss is not known, this is the mean of
+            `by_fold`. With several metrics, this is A's hypervolume regret minus B's hypervolume regret.
+        interval: the 95 % confidence interval of `mean_difference`. Null if an expected loss is not known, or if there
             are several metrics.
     """
 
@@ -132,8 +133,8 @@ class FrontsJson(TypedDict):
             trials of the searches.
         attainment: pairs of metric values, by label of the strategy or the study, and then by percentage. For
             percentage p, these are the best pairs that at least p percent of the label's searches attain. A search
-            attains a pair if one of its trials within the limits is at least as good in both metrics. A single search
-            has only percentage 50. Absent with more than two metrics.
+            attains a pair if one of its trials within the limits is at least as good in both metrics. If a label has
+            only one search, the only key is `50`. Absent with more than two metrics.
     """
 
     metrics: dict[str, Direction]
@@ -156,9 +157,10 @@ class ComparisonJson(TypedDict):
         strategies: by label, the settings of each strategy, or of each study's strategy.
         method: how the numbers were computed.
         notes: sentences about how to read the results.
-        curves: the curves of the mean best score so far, by label and then by unit of the budgets. The unit is also the
-            key of the list of budgets. For each budget, the list `mean` has the mean, and the lists `low` and `high`
-            have the ends of the mean's 95 % interval.
+        curves: for each label, two curves of the mean best score so far: over `trials` and over `seconds`. For example,
+            `curves["tpe"]["trials"]` has four lists. The list `trials` has the budgets. The list `mean` has the mean at
+            each budget. The lists `low` and `high` have the ends of the mean's 95 % interval. If a label has only one
+            search, `low` and `high` are empty.
         pairs: the tests of all pairs of strategies; empty in a comparison of studies.
         winners: the winner of each study; absent in a comparison of strategies.
         folds: for each pair of compared studies, how their winners' scores differ, on each fold and in the mean. Only

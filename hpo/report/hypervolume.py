@@ -1,6 +1,7 @@
 """Computes how the hypervolume of the Pareto front grows in a search, and how it would grow in a random search.
 
-The hypervolume after n trials of a random search is the mean over random subsets of n of the search's trials.
+The random search is simulated with the recorded trials. After n trials, the random search has the mean hypervolume of
+random subsets with n recorded trials each.
 """
 
 import itertools

@@ -53,7 +53,7 @@ class Importances:
 
     @property
     def visible(self) -> dict[str, float]:
-        """The part of `shares` that a figure shows: all from 30 trials on, only the significant shares below."""
+        """The shares that a figure shows: all shares; with fewer than 30 trials, only the significant shares."""
         return {key: v for key, v in self.shares.items() if self.num_trials >= ENOUGH or key in self.significant}
 
 
@@ -69,9 +69,9 @@ def importances(
     Return the reason, a `Missing`, if there are fewer than ten trials, if all scores are equal, or if the values among
     the best trials do not differ from the values among all trials.
 
-    A permutation test says which hyperparameters are significant. It computes each importance 200 times: once with the
-    real scores, and 199 times with shuffled scores (seed 0). A hyperparameter is significant if at most 5 % of its 200
-    importances are at least as large as the real one. The test uses importances that are not divided by their sum, so
+    A permutation test says which hyperparameters are significant. It shuffles the scores 199 times (seed 0), and
+    computes each importance again. A hyperparameter is significant if at most 9 of its 199 shuffled importances reach
+    the real importance: p = (9 + 1) / (199 + 1) = 5 %. The test uses importances that are not divided by their sum, so
     that one important hyperparameter does not hide another. About one in twenty hyperparameters without effect passes
     the test; docs/explanation/statistics.md says how often the test finds a real effect.
 
@@ -124,9 +124,9 @@ def _divergence(dimension: Dimension, trials: Sequence[Trial], sets: Any) -> Any
 def _places(dimension: Dimension, values: Sequence[Any]) -> tuple[Any, Any]:
     """Return two arrays: the index of each value's grid cell, and the size of each cell.
 
-    A `Range` has at most 50 cells, each of size 1. Of any other dimension, a cell's size is the number of the
-    dimension's values that the cell stands for. Each value that occurs in `values` has its own cell; the last cell
-    stands for all values of the dimension that do not occur.
+    A `Range` has at most 50 cells, each of size 1. Any other dimension has one cell of size 1 for each different entry
+    of `values`. The last cell stands for all other values of the dimension, and its size is their number. For example,
+    if 3 of a dimension's 5 values occur, the sizes are 1, 1, 1 and 2.
     """
     if not isinstance(dimension, Range):
         occur, places = np.unique([rank_of(dimension.values, value) for value in values], return_inverse=True)
@@ -147,8 +147,9 @@ def _density(counts: Any) -> Any:
     The result and `counts` have one row for each set of trials, and one column for each cell.
 
     The density is the mean of normal kernels: one per value, and one in the middle of the grid. Each kernel is
-    truncated at the ends of the grid. The standard deviation of the kernel in the middle is the number of cells. For
-    the values' kernels, Scott's rule gives the standard deviation; its minimum keeps 90 % of a kernel in one cell.
+    truncated at the ends of the grid. The standard deviation of the kernel in the middle is the number of cells. The
+    standard deviation of the other kernels follows Scott's rule, but is at least 0.5 / 1.64 cells. At this minimum,
+    90 % of a kernel is in one cell.
 
     Source: Scott 1992, "Multivariate Density Estimation", as in Optuna's `ScottParzenEstimator`, with its constants.
     """
@@ -173,10 +174,12 @@ def _density(counts: Any) -> Any:
 
 
 def _density_of_choices(counts: Any, num_values: int) -> Any:
-    """Return the density in each cell of a finite dimension; `counts` has the number of values in each cell.
+    """Return the density in each cell of a dimension that has `num_values` possible values.
+
+    `counts[i, j]` is the number of trials in set i whose value is in cell j. The result has the same shape.
 
     The density is the weighted mean of two densities. The first is proportional to the smoothed counts; its weight is
-    the sum of `counts`. The second is uniform; its weight is 1. `num_values` is the number of the dimension's values.
+    the sum of the set's counts. The second is uniform; its weight is 1.
     """
     number = counts.sum(axis=1, keepdims=True)
     smoothing = 1 / ((counts > 0).sum(axis=1, keepdims=True) + 1)
@@ -242,8 +245,9 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
     """Return the players of the Shapley game, as a dict from each player's key to the keys that the player changes.
 
     A player is a hyperparameter with different values in the points `default` and `winner`. Each player changes its own
-    key. A hyperparameter that only one of the two points has is not a player: its key is changed by the player on which
-    its existence depends.
+    key. If only one of the two points has a hyperparameter, this hyperparameter is not a player. Instead, the player
+    that switches the hyperparameter on or off also changes the hyperparameter's key. For example, if `momentum` exists
+    only with `optimizer=sgd`, the result may be `{"optimizer": ["optimizer", "momentum"]}`.
     """
     players: dict[str, list[str]] = {}
     belongs: dict[str, str] = {}

@@ -133,7 +133,7 @@ def _common_key(key: str, entry: Mapping[str, Any]) -> str:
 
 
 def _numbers_of_search(recorded: Recorded, row: Row, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
-    """Compute a trial's reported numbers from trials.csv, and from the reproduced trainings; return both results."""
+    """Compute a trial's reported numbers twice: from trials.csv, and from the reproduced trainings."""
     goal = recorded.study.goal
     values = {name: float(row[name]) for name in _task_names(recorded)}
     means = {name: float(row[column]) for name, column in metric_columns(row, goal).items()}
@@ -143,7 +143,7 @@ def _numbers_of_search(recorded: Recorded, row: Row, repetitions: Sequence[Repet
 
 
 def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition]) -> tuple[_Numbers, _Numbers]:
-    """Compute a finalist's reported numbers from its recorded and its reproduced scores on fresh seeds; return both."""
+    """Compute a finalist's reported numbers on fresh seeds twice: from recorded scores, and from reproduced scores."""
     # The report lists the values without names.
     trainings = [each for each in repetitions if not each.is_mean]
     numbered = [replace(each, name=str(at)) for at, each in enumerate(trainings)]
@@ -155,10 +155,10 @@ def _numbers_of_fresh_seeds(recorded: Recorded, repetitions: Sequence[Repetition
 def _recorded_and_reproduced(
     values: Mapping[str, float], means: Mapping[str, float], repetitions: Sequence[Repetition], goal: Goal
 ) -> tuple[_Numbers, _Numbers]:
-    """Compute a trial's reported numbers from the recorded values, and from the reproduced trainings; return both.
+    """Compute a trial's reported numbers twice: from the recorded values, and from the reproduced trainings.
 
-    `values` has the recorded value of the leading metric for each training. `means` has the recorded means of the
-    goal's values, by name.
+    `values` has the recorded value of the leading metric for each training. `means` has the recorded means by name in
+    `goal.names`. If a training was not reproduced, the second result also uses `values`.
     """
     done = [(each, each.reproduced) for each in repetitions if each.reproduced is not None]
     reproduced = {each.name: value for each, value in done if not each.is_mean}
@@ -217,7 +217,10 @@ def _unchecked_keys(part: Any, key: str, checked: Collection[str], is_inner: boo
 
 
 def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
-    """Return a trial's score, the number, standard deviation and list of its values, each by its key in a report."""
+    """Return a trial's score, and statistics of `values`, as a dict with the keys of a report.
+
+    `values` has the value of the leading metric for each training. The score is the mean of `values`.
+    """
     numbers = list(values.values())
     return {
         "score": math.fsum(numbers) / len(numbers),
@@ -228,10 +231,10 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return the numbers that a report has of a trial only if `goal.names` has several names, by the report's keys.
+    """Return a trial's additional numbers for a goal with several names, as a dict with the keys of a report.
 
-    `values` has the value of the leading metric for each training. `means` has the mean over the trainings of each
-    other metric or value in `goal.names`, by name.
+    `values` has the value of the leading metric for each training. `means` has, for each other name in `goal.names`,
+    the mean over the trainings.
     """
     numbers, name = [*values.values()], f"scores.{goal.metric}"
     means = {**means, goal.metric: math.fsum(values.values()) / len(values)}

@@ -127,8 +127,8 @@ class _Axis:
 def draw_front(subject: Subject) -> Drawn | Missing:
     """Draw a panel for each pair of metrics.
 
-    Also draw a panel for each other number in `goal.names`, such as a number with a limit. This panel plots the first
-    metric against the number.
+    Also draw a panel for each value in `goal.names` that is not a metric, such as a latency with a limit. Such a panel
+    plots the first metric against this value.
     """
     goal = subject.goal
     if goal.is_single:
@@ -138,7 +138,7 @@ def draw_front(subject: Subject) -> Drawn | Missing:
     others = [name for name in goal.names if name not in goal.metrics]
     pairs = [*itertools.combinations(goal.metrics, 2), *((goal.metric, name) for name in others)]
     if not pairs:
-        return missing("the study has one metric, and the limits concern no other number")
+        return missing("the study has only one metric, and every limit applies to that metric")
     members = subject.front if len(goal.metrics) > 1 else []
     special = {trial.number: trial for trial in (*members, *([] if subject.winner is None else [subject.winner]))}
     common = [trial for trial in subject.scored if trial.number not in special]
@@ -164,7 +164,7 @@ def _axis(
     scores: Mapping[int, Mapping[str, Spread]],
     always: Sequence[int],
 ) -> _Axis:
-    """Return the axis of the metric or number `name`; `scores` has the scores of the front's trials."""
+    """Return the axis for `name`, which is one of `goal.names`; `scores` has the scores of the front's trials."""
     intervals = {number: values[name]["interval"] for number, values in scores.items()}
     return _Axis(
         name,

@@ -59,8 +59,9 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
             f" {'Right: the' if drawn else 'The'} contribution of each hyperparameter (with its conditional "
             f"hyperparameters) to the gain in {subject.metric_label} of the {subject.called} over the default "
             "configuration. A contribution above 0 is an improvement. Contributions are Shapley values (HyperSHAP, "
-            "Wever et al. 2025) of predictions by randomised trees. An error bar has the middle 95 % of a contribution "
-            "in twenty fits to samples of the trials."
+            "Wever et al. 2025) of predictions by randomised trees. Each contribution is estimated twenty times, from "
+            "samples of the trials. A bar shows the mean of the twenty estimates, and its error bar shows their middle "
+            "95 %."
         )
     if has_several and drawn:
         caption += f" Each metric has its own panel; the importance for {subject.metric} sets the order of the bars."

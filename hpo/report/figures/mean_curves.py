@@ -18,9 +18,10 @@ _AXES = {"trials": "trials", "seconds": "seconds of training, all workers togeth
 
 
 def draw_mean_curves(result: ComparisonJson, unit: str) -> Any:
-    """Return a figure of the mean best score so far over `unit`, which is `trials` or `seconds`; None without data.
+    """Return a figure that shows the mean best score so far of each compared strategy or study as a curve.
 
-    Each compared strategy or study has a curve, with a band if there is one. If the optimum is known, draw regrets.
+    `unit` is the unit of the x axis: `trials` or `seconds`. If a curve has a 95 % interval, draw it as a band. If the
+    optimum is known, draw regrets instead of scores. If no curve has data, return None.
     """
     figure = new_figure()
     for place, (label, curves) in enumerate(result["curves"].items()):

@@ -117,9 +117,9 @@ def _scaled(
     text: Callable[[float], str],
     gap: float,
 ) -> _Axis:
-    """Return an axis for the numbers in `places`, by trial number.
+    """Return an axis on which each trial has its position from `places`. The keys of `places` are trial numbers.
 
-    A trial that is not in `places` is at the start of the axis, `gap` below the lowest number.
+    If a trial is not in `places`, the trial is at the start of the axis, `gap` below the lowest position.
     """
     is_missing = len(places) < len(trials)
     low, high = min(places.values()) - gap * is_missing, max(places.values())

@@ -121,9 +121,10 @@ def _numbers(dimension: Dimension, scale_results: ScaleResults) -> list[float]:
 def _visible_losses(scale_results: ScaleResults) -> list[float]:
     """Return the lowest and the highest loss on the axis.
 
-    The axis leaves out the worst trials, because they would flatten the differences between all other losses. The
-    highest loss is the largest best loss of a scale, plus a distance. 70 % of the trials are within this distance of
-    the best loss of their scale.
+    The axis leaves out the worst trials, because they would flatten the differences between all other losses.
+
+    The lowest loss is the smallest of the scales' best losses. The highest loss is (the largest of the scales' best
+    losses) + d. About 70 % of all trials have a loss of at most (the best loss at their scale) + d.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]

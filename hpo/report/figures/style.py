@@ -175,7 +175,7 @@ def figure_content(figure: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a part of a figure as JSON types; round numbers in lists so little that the figure looks the same."""
+    """Return a part of a figure as JSON types. Numbers in lists are rounded, but the figure looks the same."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):

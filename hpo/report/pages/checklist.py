@@ -85,7 +85,10 @@ def _parameters(report: ReportJson) -> str:
         best = f"winner {winner['num_parameters']:,} (in its largest training); "
     if not is_missing(test) and (tested := test["metrics"].get("parameters")) is not None:
         best = f"tested model {tested:,.0f}; {best}"
-    return f"{best}all trials {sizes['smallest']:,} to {sizes['largest']:,} (trials.csv has the number for each trial)."
+    return (
+        f"{best}smallest model {sizes['smallest']:,}, largest model {sizes['largest']:,} "
+        f"(trials.csv has the number of parameters for each trial)."
+    )
 
 
 def _validation(report: ReportJson) -> str:

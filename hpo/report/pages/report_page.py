@@ -90,7 +90,7 @@ def _list_trials(summary: ReportJson, trials: pd.DataFrame, order: Sequence[int]
     places = {trial: place for place, trial in enumerate(order)}
 
     def place(row: Mapping[Any, Any]) -> tuple[bool, int, tuple[int, int, float, float, int]]:
-        """Return a row's sort key: first the winner, then the trials in `order` in its order, then all other trials."""
+        """Return a row's sort key: first the winner, then the trials as listed in `order`, then all other trials."""
         after = rank(row.get("amount"), math.inf, row["number"])
         return row["number"] != winner, places.get(row["number"], len(places)), after
 

@@ -46,7 +46,10 @@ class Prediction(TypedDict):
     sigma: Annotated[float, Field(description="standard deviation of log(seconds / cost)")]
     factor: Annotated[
         float,
-        Field(description="exp(sigma): cost predicts the seconds of about two thirds of the trials within this factor"),
+        Field(
+            description="exp(sigma); with m = the geometric mean of seconds / cost, about two thirds of the trials "
+            "have a ratio seconds / cost between m / `factor` and m * `factor`"
+        ),
     ]
 
 
@@ -67,7 +70,10 @@ class Cost(TypedDict):
     overhead_share: Share | None
     lanes: Annotated[
         int | None,
-        Field(description="study.lanes; null if study.order=clock and the search never waits for the clock"),
+        Field(
+            description="study.lanes; null if study.order=clock and the order in which trials end has no influence on "
+            "the search"
+        ),
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
     prediction: Annotated[Prediction | None, Field(description="null = fewer than three trials have cost and seconds")]

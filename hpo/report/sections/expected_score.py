@@ -25,13 +25,16 @@ class ExpectedPart(Interval):
     best_of: Annotated[Positive, Field(description="number of trials or finalists from which the winner was chosen")]
     of_all: Annotated[
         bool,
-        Field(description="true = all complete trials serve to estimate the noise: few have the winner's amount"),
+        Field(
+            description="true = the noise is estimated from all complete trials, because fewer than 8 of them have the "
+            "winner's scale and amount of training"
+        ),
     ]
     scores: Annotated[
         NotRequired[dict[str, Interval]],
         Field(
-            description="by name: the expected value of each metric, value with a limit and value of study.measured; "
-            "absent if the study has only one of these values"
+            description="expected value by name, for each metric and each other name in study.limits or "
+            "study.measured; absent if there is only one name"
         ),
     ]
 
@@ -53,8 +56,8 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
         )
     if expected is None and run.config.study.extends is not None:
         return missing(
-            "the extended study chose these trials by their scores on the same seeds: set study.finalists to train the "
-            "best trials again on fresh seeds"
+            "hpo extend selected these trials by their scores on the same seeds as in this study: set study.finalists "
+            "to train the best trials again on fresh seeds"
         )
     if expected is None:
         text = "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2"

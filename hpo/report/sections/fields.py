@@ -56,7 +56,7 @@ FIELDS = {
     "Hyperparameters whose best value is at an end of their range": "at_the_end",
     "Overtuning": "overtuning.default_on_test overtuning.gap finalists",
     "Repeated searches: which strategy is better": "comparison",
-    "Hardware, time, idle share and overhead share of the time": "cost environment.processor environment.gpus",
+    "Hardware, time, idle share, overhead share": "cost environment.processor environment.gpus",
     "Failures, limits, and the command that repeats the search": "cautions study.rerun",
 }
 """For each field's title, the dotted keys of its values in report.json. A field's number is its position, from 1."""
@@ -68,8 +68,10 @@ OF_FRONT = {
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
 OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
-"""More keys by field number. `OF_FRONT`: keys if the report has a front. `OF_SEVERAL`: keys if the study has several
-metrics. `OF_SCALES`: keys if the study has scales.
+"""Keys that some reports have in addition to those in `FIELDS`. Each dict maps a field's number to additional keys.
+
+If a report has a front, it has the keys in `OF_FRONT`. If the study has several metrics, the report has the keys in
+`OF_SEVERAL`. If the study has scales, the report has the keys in `OF_SCALES`.
 """
 
 

@@ -48,7 +48,8 @@ class Member(TypedDict):
     overlaps: Annotated[
         list[int],
         Field(
-            description="numbers of the front trials whose 95 % interval overlaps this trial's interval in every metric"
+            description="trial numbers of similar trials on the front: in every metric, their 95 % interval overlaps "
+            "this trial's interval"
         ),
     ]
 
@@ -78,8 +79,8 @@ class ExpectedVolume(TypedDict):
     orders: Annotated[
         int,
         Field(
-            description="number of random orders of the trials (seed 0); mean and standard deviation are exact for "
-            "each n with at most this many subsets of n trials"
+            description="number of random orders of the trials (seed 0); if there are at most `orders` different "
+            "subsets of n trials, mean and standard deviation for this n are exact"
         ),
     ]
     budgets: list[int]

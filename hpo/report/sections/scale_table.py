@@ -101,17 +101,17 @@ class ScaleTable(TypedDict):
     moves_is: Annotated[
         Literal["factor", "places"],
         Field(
-            description="factor: largest entry of `best` / smallest entry of `best`; places: difference of the indices "
-            "of these two entries in `values`"
+            description="factor: (largest entry of `best`) / (smallest entry of `best`); places: number of steps in "
+            "`values` between these two entries"
         ),
     ]
     cost: Annotated[
         float | None,
         Field(
             ge=0,
-            description="the largest increase of the loss at any scale if the smallest scale's entry of `best` "
-            "replaces the scale's own entry; null = fewer than two scales have scores, the smallest scale has no "
-            "score, or its entry has no score at another scale that has scores",
+            description="(loss with v) - (loss with the scale's own best value), at the scale where this difference is "
+            "largest; v = the smallest scale's best value; null = fewer than two scales have scores, the smallest "
+            "scale has no score, or another scale has scores but none for v",
         ),
     ]
     cost_error: Annotated[
@@ -199,8 +199,9 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    The sentence also says `table["cost"]`. If a scale has no score, or if the smallest scale's best value has no score
-    at another scale, the sentence says this instead. If no value has a score at any scale, the sentence says only that.
+    If `table["cost"]` is above 0, the sentence ends with the cost. If a scale has no score, the sentence ends with this
+    fact instead. If the smallest scale's best value has no score at another scale, the sentence ends with that fact
+    instead. If no value has a score at any scale, the whole sentence is: no value has a score.
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
@@ -216,10 +217,7 @@ def table_text(table: ScaleTable, metric: str) -> str:
     elif cost is None and (missing := _num_without_smallest(table)):
         text = f"{text}; the smallest scale's best value failed, or was not tried, at {missing} of the other scales"
     elif cost:
-        text += (
-            f"; with the smallest scale's best {key}, other scales are at most {cost:.3g} worse in {metric} than with "
-            f"their own best {key}"
-        )
+        text += f"; if other scales used the smallest scale's best {key}, {metric} would be up to {cost:.3g} worse"
         text += _noise_text(cost, table["cost_error"])
     return text
 

@@ -81,9 +81,9 @@ class ShiftPart(TypedDict):
     is_known: Annotated[
         bool,
         Field(
-            description="whether `interval` is narrow enough for a conclusion; from the cheapest to the most expensive "
-            "scale, all shifts in `interval` must be below a quarter of the hyperparameter's range (below the whole "
-            "range if `moves` is true)"
+            description="whether `interval` is narrow enough for a conclusion; for each shift in `interval`, the total "
+            "shift between the cheapest and the most expensive scale must be below a quarter of the hyperparameter's "
+            "range; if `moves` is true, the total shift must only be below the whole range"
         ),
     ]
 
@@ -137,7 +137,10 @@ class ScalesPart(TypedDict):
     ]
     expected: Annotated[
         NotRequired[Point],
-        Field(description="best point at the target, which `ladder` predicts from smaller scales; absent if unknown"),
+        Field(
+            description="the best point at the target, as predicted from smaller scales by the strategy `ladder`; "
+            "absent without a prediction"
+        ),
     ]
 
 

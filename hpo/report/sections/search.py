@@ -63,8 +63,8 @@ class Counts(TypedDict):
     further_trained: Annotated[
         NotRequired[list[int]],
         Field(
-            description="numbers of the trials that were fully trained after the search; absent if no trial "
-            "has an amount of training"
+            description="trial numbers of all trials that were fully trained after the search; absent if no trial has "
+            "an amount of training"
         ),
     ]
     tasks_per_trial: Annotated[

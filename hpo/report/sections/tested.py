@@ -44,8 +44,8 @@ class TestedMember(TypedDict):
     validation_metrics: Annotated[
         dict[str, float],
         Field(
-            description="mean in the search of each metric, each number with a limit and each number in "
-            "study.measured, by name"
+            description="mean in the search by name, for each metric and each other name in study.limits or "
+            "study.measured"
         ),
     ]
 
@@ -62,8 +62,8 @@ class TestPart(TypedDict):
     estimates: Annotated[
         NotRequired[dict[str, EstimatePart]],
         Field(
-            description="by name, test values of each metric, each number with a limit and each number in "
-            "study.measured, and of each other number that has an interval"
+            description="test values by name, for each metric and each other name in study.limits or study.measured; "
+            "any other value in `metrics` is included only if it has an interval"
         ),
     ]
     difference: Annotated[
@@ -73,7 +73,10 @@ class TestPart(TypedDict):
     size: int
     validation_score: Annotated[
         float,
-        Field(description="the winner's score on fresh seeds if such scores chose the winner, else in the search"),
+        Field(
+            description="the winner's score: on fresh seeds if the winner was chosen on fresh seeds, otherwise in the "
+            "search"
+        ),
     ]
     search_score: Annotated[
         NotRequired[float],
@@ -137,15 +140,15 @@ class FinalistPart(TypedDict):
     search_scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="mean in the search of each metric, each number with a limit and each number in "
-            "study.measured, by name; absent if only one name exists"
+            description="mean in the search by name, for each metric and each other name in study.limits or "
+            "study.measured; absent if there is only one name"
         ),
     ]
     fresh_scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="mean on fresh seeds of each metric, each number with a limit and each number in "
-            "study.measured, by name; absent if only one name exists, or if `fresh_score` is null"
+            description="mean on fresh seeds by name, for each metric and each other name in study.limits or "
+            "study.measured; absent if there is only one name, or if `fresh_score` is null"
         ),
     ]
     error: Annotated[

@@ -135,7 +135,7 @@ NOISY = [[[low + s, low, low - s], [mid - s, mid, mid + s]] for s, low, mid in (
 
 @pytest.mark.parametrize(("by_scale", "words"), [
     ([ONE, ONE], "is the same at every scale"),
-    ([ONE, OTHER], "moves by up to 2 places in its list of values; with the smallest scale's best rate, other"),
+    ([ONE, OTHER], "moves by up to 2 places in its list of values; if other scales used the smallest scale's best"),
     ([ONE, OTHER], "one training per trial, this difference may be chance: set study.repeats=3"),
     (NOISY, "(standard error 0.23; the difference may be chance)"),
     ([ONE[::-1], [[2.0], [1.5]]], "the smallest scale's best value failed, or was not tried, at 1"),
