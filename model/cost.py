@@ -194,10 +194,12 @@ def _recurrent(model: RecurrentConfig, length: int) -> Work:
 def _convolutional(model: ConvolutionalConfig, length: int) -> Work:
     """Return the `Work` of the convolutional blocks; the blocks of a decoder with a source also have attention.
 
-    `numbers` counts the values that these steps write:
-        - Each block has a dropout, the inputs of the filters, the two halves of the filters' outputs, the gated
-          outputs, a residual sum and its scaling.
-        - Each attention has scores, a softmax, a query, a context, a mapped context and a residual sum.
+    `numbers` counts these values:
+
+    - Per block: the result of dropout, the filters' inputs, the two halves of the filters' outputs, the gated outputs,
+      the residual sum and the scaled residual sum.
+    - Per attention: the query, the scores, the softmax of the scores, the context, the mapped context and the residual
+      sum.
     """
     filters, width = model.filters, model.d_model
     reading = model.decoder_layers if isinstance(model, EncoderDecoder) else 0

@@ -136,7 +136,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
             - `train`, `validation`: the positions of the examples in the prepared data. If `validation` is empty, the
               weights of the last update are saved.
             - `data_dir`: the folder of the prepared data.
-            - `metric`, `direction`: the metric that compares evaluations, and maximize or minimize.
+            - `metric`: the name of the metric by which this function finds the best evaluation.
+            - `direction`: "maximize" if higher values of `metric` are better, otherwise "minimize".
             - `amount`: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
             - `checkpoint_dir`: the folder for the trained network; None = do not save the network.
             - `seed`, `threads`: the random seed, and the number of threads.
@@ -185,8 +186,8 @@ def run_fold(task: dict[str, Any]) -> Generator[dict[str, float], None, dict[str
 def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
     """Train for some steps on one batch, and return the mean absolute value of each layer's output.
 
-    The caller compares the results for networks of different width or of different depth: no value should change. The
-    learning rate is constant, `training.lr`.
+    The caller compares the results for networks of different width, or of different depth. All these networks should
+    have the same values. The learning rate is constant, `training.lr`.
 
     Args:
         task: a dict with these keys:
@@ -196,10 +197,14 @@ def output_sizes(task: dict[str, Any]) -> dict[int, dict[str, float]]:
             - `over` (optional): `width` (the default) or `depth`, the dimension in which the compared networks differ.
 
     Returns:
-        A dict from each number of steps to a dict of values. For a layer NAME, the key `NAME` holds the mean absolute
-        output. The key `NAME, changed` holds the mean absolute difference from the output before the first step. If
-        `over` is `depth`, the dict leaves out the values that depend on the number of layers. These are the outputs of
-        the stack's layers, and the changes of all outputs except the head's output.
+        A dict from each number of steps to a dict of values. For a layer NAME, the dict of values has two keys:
+
+        - `NAME`: the mean absolute output of the layer.
+        - `NAME, changed`: the mean absolute difference between this output and the output before the first step.
+
+        If `over` is `depth`, the values that depend on the number of layers are left out. The key `NAME` is left out
+        for whole layers of a stack, such as `encoder.layers.0`, but not for parts of layers. The key `NAME, changed` is
+        given only for the head.
     """
     from model import coordinate_check  # imported here, like torch in `run_fold`
 

@@ -35,7 +35,10 @@ _OTHERS = frozenset(
 # The additional columns of studies with several metrics or with limits.
 _OF_SEVERAL = frozenset({"is_on_front", "excess", "is_chosen"})
 OWN_COLUMNS = _OTHERS | _OF_SEVERAL
-"""The columns of trials.csv that are neither hyperparameters nor values from the objective, without the folds."""
+"""The names of the standard columns of trials.csv, such as `number` and `score`.
+
+The columns of hyperparameters, folds, notes and further metrics are not in this set.
+"""
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
@@ -165,10 +168,10 @@ def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> 
 
 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
-    """Return the names of a row's columns, without the objective's notes and the numbers that the goal does not name.
+    """Return the names of a row's standard columns, hyperparameter columns and goal columns.
 
-    The result has the standard columns (such as `number` and `fold_0`), the columns of the hyperparameters in `keys`,
-    and the columns of the values that the goal names.
+    The standard columns include the fold columns, such as `fold_0`. The hyperparameters are `keys`. A goal column has a
+    value that the goal names. The result lacks all other columns, such as the objective's notes.
     """
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}

@@ -130,8 +130,8 @@ class Trial:
         key: the identity of the point; see `point_key`.
         amount, continues, trained, retry_of: see `Proposal`.
         cost: the cost of one unit of the trial's training, on the study's clock.
-        learned: numbers of trials, in the order in which the strategy got their results. It got these results after
-            the previous trial was opened and before this one.
+        learned: the trials whose results the strategy got after the opening of the previous trial, and before the
+            opening of this trial. Each trial is given by its `number`. The order is the order of the results.
         ended_later: the end (in seconds since the epoch) of a training that continued the trial after the search; None
             = there was no such training.
         other_losses: a complete trial's loss in each metric but the leading one, in the order of the metrics.

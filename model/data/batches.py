@@ -117,14 +117,14 @@ def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) ->
 def batches_by_length(
     lengths: Tensor, batch_size: int, batch_tokens: int | None = None, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Divide the examples into batches with similar lengths, to save padding; return each batch's example numbers.
+    """Divide the examples into batches with similar lengths, to save padding; return each batch's example indices.
 
     Without a generator, all examples are sorted by length, the shortest first.
 
-    In training, fully sorted batches would cost accuracy, because each batch would hold only a few lengths. So with
-    a generator, the examples are sorted only within pools of several batches. The pools are random, but the same in all
-    epochs. So all epochs have the same number of batches, with the same lengths in them. The generator only exchanges
-    examples of equal length between batches, and shuffles the order of the batches.
+    With a generator, the examples are sorted only within pools of several batches. Fully sorted batches would cost
+    accuracy in training, because each batch would hold only a few lengths. The pools are drawn with a fixed seed,
+    and not with the generator. So all epochs have the same number of batches, with the same lengths. The generator then
+    exchanges examples of equal length between batches, and shuffles the order of the batches.
 
     Args:
         lengths: (examples,), the number of tokens of each example.

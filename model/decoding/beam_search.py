@@ -78,8 +78,9 @@ def beam_search(
         source_mask: (batch, source time), True = a token, False = padding; None = no padding.
         max_length: the largest number of tokens in a target, including END.
         beam_size: the number of prefixes per source; 1 = greedy search.
-        penalty: the strength of the length penalty. 0 ranks targets by their total log-probability, and so prefers
-            short targets. 1 ranks targets almost as the mean log-probability per token does.
+        penalty: the strength of the length penalty. With 0, the search ranks targets by their total log-probability,
+            and so prefers short targets. With 1, the search ranks targets almost by their mean log-probability per
+            token.
 
     Source: Sutskever, Vinyals, Le 2014, section 3.2; Wu et al. 2016, section 7.
     """

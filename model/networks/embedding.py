@@ -26,10 +26,12 @@ Reader = Callable[[Tensor, nn.Module], Any]
 class InputEmbedding(nn.Module):
     """Maps tokens, or rows of numbers, to vectors; then adds positions and applies dropout.
 
-    A Transformer multiplies token vectors by sqrt(d_model) (Vaswani et al. 2017, section 3.4). Token vectors that are
-    tied to the head are initially as small as the weights of a head, and grow in training. So each tied token vector is
-    divided by its root mean square (Zhang, Sennrich 2019), and then multiplied by 1 in a Transformer, and by 0.1 in
-    other networks.
+    If token vectors are not tied to the head, a Transformer multiplies them by sqrt(d_model) (Vaswani et al. 2017,
+    section 3.4). Other networks do not scale them.
+
+    If token vectors are tied to the head, each vector is first divided by its root mean square (Zhang, Sennrich 2019).
+    The reason is that tied vectors are initially as small as the weights of a head, and grow in training. A Transformer
+    uses the result as it is. Other networks multiply the result by 0.1.
 
     Attributes:
         initial_std: the initial standard deviation of token vectors.

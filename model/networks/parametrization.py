@@ -55,7 +55,7 @@ def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Map
 
     | role            | initial spread                          | multiplier         | rate   | epsilon   |
     |-----------------|-----------------------------------------|--------------------|--------|-----------|
-    | embedding       | as standard                             | as standard: r     | e / r  | m^-1/2    |
+    | embedding       | as standard                             | r (as standard)    | e / r  | m^-1/2    |
     | input           | positions: as standard; rows: X(base)   | 1                  | 1      | m^-1/2    |
     | tied            | as standard, times m^-1/2               | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
     | matrix          | X(base) i^-1/2; without X: as standard  | 1                  | 1 / i  | 1 / (m L) |
@@ -119,7 +119,10 @@ def roles_of(network: nn.Module) -> Mapping[str, Role]:
 
 
 def _depths(network: nn.Module, base_layers: int) -> dict[str, float]:
-    """Return, by parameter of a Transformer's layers, the number of layers in its `Stack` divided by `base_layers`."""
+    """Return L of `parametrize` for each parameter of a Transformer's layers, by the parameter's name.
+
+    L is the number of layers in the parameter's `Stack`, divided by `base_layers`.
+    """
     return {
         f"{place}.layers.{name}": len(stack.layers) / base_layers
         for place, stack in network.named_modules()

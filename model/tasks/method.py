@@ -13,7 +13,7 @@ _UNKNOWN = "; any other token is read as unknown"
 
 _CLASSIFICATION = {
     "accuracy": "share of correct labels, 0 to 1",
-    "macro_f1": "mean of F1 over the classes that are true or predicted labels, 0 to 1 (scikit-learn's f1_score)",
+    "macro_f1": "mean F1 over the classes that occur as true or as predicted labels, 0 to 1 (scikit-learn's f1_score)",
     "loss": "mean cross-entropy per label in nats",
 }
 _SEQUENCES = {
@@ -59,7 +59,7 @@ _METRICS = {
 
 
 def describe_method(config: Config[Any, Any]) -> dict[str, Any]:
-    """Describe how every training of a configuration prepares its data, computes its metrics and repeats its results.
+    """Describe the trainings of a configuration for a report: data preparation, metrics and determinism.
 
     Returns:
         A dict with these keys:
@@ -145,7 +145,10 @@ def _vocabulary(data: Any) -> str:
     if data.name == "digits":
         return "no vocabulary, because the inputs are numbers"
     if data.name == "generated":
-        return f"the numbers from 0 to {data.num_symbols - 1} that occur in the training split of each fold{_UNKNOWN}"
+        return (
+            f"numbers from 0 to {data.num_symbols - 1}; each fold has its own vocabulary, the numbers that occur in "
+            f"its training split{_UNKNOWN}"
+        )
     if data.name == "language_modelling" and data.tokens == "subwords":
         return (
             f"byte-pair encoding: at most {data.max_size:,} tokens, which are the 256 bytes and the merged pairs "

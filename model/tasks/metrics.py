@@ -27,9 +27,12 @@ class MeasuredLabels(NamedTuple):
 
 
 def measured_labels(logits: Tensor, targets: Tensor) -> MeasuredLabels:
-    """Compute the measurements of a batch from logits (predictions, classes) and true class numbers (predictions,).
+    """Compute the measurements of a batch.
 
-    A class number equal to the number of classes stands for every class that is not one of the model's classes.
+    Args:
+        logits: (predictions, classes).
+        targets: (predictions,), the indices of the true classes. The index `logits.shape[1]` stands for every class
+            that the model does not have.
     """
     is_known = targets < logits.shape[1]
     loss = functional.cross_entropy(logits[is_known], targets[is_known], reduction="sum")

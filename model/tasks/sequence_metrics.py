@@ -36,10 +36,10 @@ class Texts(NamedTuple):
 class TextMetrics:
     """Compares predictions (the decoded targets) with references (the target texts in the data files).
 
-    A reference is first split into tokens and joined again, because a decoded text consists of joined tokens. This
-    step is left out only for the references of BLEU if the tokens are words and BLEU has a tokenizer. Predictions and
-    references are normalized to NFC, like subwords. With `lowercase`, they are also lower-cased. White space is
-    compared only if the tokens are characters; otherwise, it only separates words.
+    A reference is first split into tokens and joined again, because a decoded text consists of joined tokens. If the
+    tokens are words and BLEU has a tokenizer, BLEU skips this step. Predictions and references are normalized to
+    Unicode's form NFC. With `lowercase`, they are also lower-cased. White space is compared only if the tokens are
+    characters; otherwise, it only separates words.
 
     Attributes:
         unit: the kind of tokens. For subwords, exact_match and token_error_rate compare the words between blanks;

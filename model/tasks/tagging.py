@@ -26,8 +26,8 @@ class TaggedSentences:
     """Encoded sentences; each sequence is a whole sentence, or a piece of a long sentence.
 
     Attributes:
-        inputs: the number of each word, and the number of the word's ending.
-        targets: the number of each word's tag.
+        inputs: for each word, the word's index in `Tagging.words` and its ending's index in `Tagging.endings`.
+        targets: for each word, the index of its tag in `Tagging.tags`.
     """
 
     inputs: Ragged
@@ -47,10 +47,10 @@ class TaggedBatch:
     """A batch of sentences, padded or packed.
 
     Attributes:
-        inputs: (batch, time, 2), the number of each word and the number of the word's ending; if packed, (1, words, 2).
+        inputs: (batch, time, 2), per word two indices: of the word and of its ending; if packed, (1, words, 2).
         attention_mask: (batch, time), True = a word, False = padding; None = no padding. In a packed batch, the
             `Packing` takes the place of the mask.
-        targets: (batch, time), the number of each word's tag, NO_TARGET at padding; if packed, (1, words).
+        targets: (batch, time), the index of each word's tag, NO_TARGET at padding; if packed, (1, words).
     """
 
     inputs: Tensor

@@ -45,9 +45,9 @@ def autocast(config: TrainingConfig, device: torch.device) -> torch.autocast:
 def prepare_device(config: TrainingConfig) -> None:
     """If `config.deterministic`, set the environment variable CUBLAS_WORKSPACE_CONFIG, unless it is already set.
 
-    Call this function before the first matrix product on a GPU, because torch reads the variable at this product.
-    If the variable was not set then, torch raises an error for every deterministic matrix product in the rest of the
-    process (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
+    Call this function before the first matrix product on a GPU, because torch reads the variable only at this product.
+    If the variable is set later, torch still raises an error for every deterministic matrix product of the process
+    (`alertCuBLASConfigNotDeterministic` in ATen/Context.cpp).
     """
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

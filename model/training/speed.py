@@ -61,7 +61,8 @@ class Speed:
     def __init__(self, network: nn.Module, lengths: Tensor, device: torch.device, processes: int) -> None:
         """Begin without measured updates; `processes` is the number of processes that train together.
 
-        `lengths` (examples,) has the number of tokens of each example; if examples are pairs, of the longer side.
+        `lengths` (examples,) has the number of tokens of each example. If an example is a pair, only the longer side
+        of the pair is counted.
         """
         self.lengths, self.device, self.peak = lengths, device, (peak_of(device) or 0.0) * processes
         self.operations = operations_per_token(network, float(lengths.double().mean())) if self.peak else 0.0
@@ -87,7 +88,8 @@ class Speed:
 
         `tokens_per_second` does not count padding. `memory_peak` is in GiB, includes the evaluation, and exists only on
         a GPU. If the peak speed of the GPU is known, `share_of_peak` is the speed of all processes divided by the peak
-        speed of all their GPUs. This share is from 0 to 1. For the operations that count, see `operations_per_token`.
+        speed of all their GPUs. This share is from 0 to 1. `operations_per_token` says which operations the
+        speed includes.
         """
         if not self.batches:
             return {}

@@ -82,8 +82,9 @@ def train(
         stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
-        reported_epochs: the number of epochs whose points an earlier training yielded. If the last state contains these
-            points, they are not yielded again; points after the last state are computed and yielded again.
+        reported_epochs: the number of epochs whose points an earlier training yielded. The points up to the last state
+            are not computed again. Of these points, only the points after `reported_epochs` are yielded. All points
+            after the last state are computed and yielded, even if an earlier training yielded them too.
         curves: the learning curves of other trainings. If a training with schedule=plateau has no validation split, it
             uses the mean of the learning-rate reductions in these curves (see `replayed_scale`).
 

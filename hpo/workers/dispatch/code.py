@@ -74,7 +74,7 @@ def code_of(objective: Objective, import_from: str) -> Code:
 
     The code of an objective in the working directory consists of:
 
-    - the module of the objective; for a pickled function, the modules that the function uses instead;
+    - the module of the objective, or all modules that the objective uses if it is a pickled function;
     - all Python files of the packages that contain these modules;
     - all files that these modules and packages import from the working directory;
     - the package data that the packages declare.

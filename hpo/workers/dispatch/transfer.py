@@ -89,7 +89,7 @@ class Node:
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Run a task. Yield the messages of `Child.run`, and before each of these the messages with the files for it.
+        """Run a task and yield the messages of `Child.run`. Before a message, yield the messages with its files.
 
         A message with files is `{"call": ..., "kind": ..., "content": ...}`; `content` is one packed folder. Folders
         that are stored at the URL of `artifacts` are not yielded.

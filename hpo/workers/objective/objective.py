@@ -93,7 +93,7 @@ def guard(function: Callable[..., Any], name: str, secrets: Secrets) -> Callable
 
 
 def _refusal(name: str, error: BaseException, values: Secrets) -> HpoError:
-    """Convert an error that a user's function raised to an HpoError. Redact the secrets in the error's message."""
+    """Return the HpoError for an exception from a user's function. The secrets in its message are redacted."""
     if isinstance(error, HpoError):
         return type(error)(hide_secrets(str(error), values))
     if isinstance(error, ValidationError):
@@ -198,9 +198,10 @@ class Objective:
         describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for
             models that read a row of numbers per input. `options` maps the name of each option to `{"type": "integer"
             or "number", "default": ...}`. Without this function, inputs are texts and there are no options.
-        attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`; each map has `name`, `rows` and `columns`
-            (tokens) and `heads` (per head a list of rows, each of which sums to 1). `target` is a text or None.
-            `predict` and `attention` raise a ValueError with a one-line message for inputs that they cannot read.
+        attention: `(checkpoint_dir, text, target) -> {"maps": [...]}`. `target` is a text or None. Each map is a dict
+            with `name`, `rows`, `columns` and `heads`. `rows` and `columns` are lists of tokens. `heads` has one matrix
+            of weights per head. A matrix is a list with one list per token in `rows`; each inner list sums to 1. If
+            `predict` or `attention` cannot read an input, the function raises a ValueError with a one-line message.
         describe_search: `(config) -> dict` with the fields of `SearchDescription`.
         describe_defaults: `(config, keys) -> dict` with default values by dotted key, for an objective that reads its
             defaults from a file. A search of `keys` adds these values to the configuration.
@@ -238,9 +239,10 @@ class Objective:
     A plain function, `f(config)` or `f(config, trial)`, is converted to a `run_fold` (see `plain_function.py`). Its
     `run_test`, also `f(config, trial)`, is converted in the same way.
 
-    Callers pass a configuration with redacted secrets to the optional functions that take one. `resolve` wraps these
-    functions, so that each gets the real secrets (see `hpo/config/secrets.py`). `output_sizes` gets the secrets within
-    its task. `run_fold` and `run_test` are not wrapped: the worker inserts the secrets into their tasks.
+    If an optional function takes a configuration, its callers pass the configuration with redacted secrets. `resolve`
+    wraps such a function, so that the function gets the real secrets (see `hpo/config/secrets.py`). `output_sizes` gets
+    the secrets within its task. `run_fold` and `run_test` are not wrapped: the worker inserts the secrets into their
+    tasks.
     """
 
     path: str

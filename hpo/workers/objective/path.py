@@ -20,7 +20,7 @@ Form = Literal["task", "config", "config, trial", "trial"]
 Origin = Literal["toolkit", "declared", "working directory", "given from Python"]
 
 MODULE = "objective.pkl"
-"""The name of the file with a study's pickled function, and the `module` of such a function's `ObjectivePath`."""
+"""The name of the file with a study's pickled function. `ObjectivePath.module` of such a function has this value."""
 GIVEN_DATA = "given_data"
 """The name of the subfolder of a study's folder that has all rows that were passed from Python."""
 

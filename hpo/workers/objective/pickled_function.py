@@ -236,9 +236,11 @@ def _counts(key: str, value: Any) -> bool:
 
 
 def _has_parts(value: Any) -> bool:
-    """Return whether a value is a partial, is a bound method, or is defined in the script or notebook.
+    """Return whether a value is of one of these kinds:
 
-    The value can be a function or a class, or an object with a `__dict__` whose class is defined there.
+    - a partial or a bound method;
+    - a function or class that is defined in the script or notebook;
+    - an object of a class that is defined in the script or notebook, if the object has a `__dict__`.
     """
     if inspect.isfunction(value) or inspect.isclass(value):
         return is_of_script(value)

@@ -186,9 +186,9 @@ def _handlers() -> dict[int, Any]:
 
 
 def _set_handlers(wanted: Mapping[int, Any]) -> None:
-    """Set each signal's handler in `wanted`, if it differs from the current handler.
+    """Set the signal handlers in `wanted`, a dict from signal to handler.
 
-    Skip None, which stands for a handler from outside Python.
+    If a handler in `wanted` is None, skip this signal. None stands for a handler from outside Python.
     """
     for number, current in _handlers().items() if wanted else ():
         if (handler := wanted.get(number)) is not None and handler is not current:

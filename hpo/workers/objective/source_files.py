@@ -179,8 +179,11 @@ class CodeWatch:
         """Raise MachineError if a file has changed since the start of the search.
 
         Call this method before and after a training, because a training may import further modules. Each call checks
-        the files that were imported since the previous call, and all files that a training uses but does not import.
-        After a failure, a call also checks files that are not imported, because a failed import may be the cause.
+        these files:
+
+        - The modules that were imported since the previous call.
+        - All files that a training runs or reads, but does not import.
+        - If `has_failed`, also the modules that have not been imported yet. A failed import may be the cause.
 
         The first call also raises MachineError if an imported file was written after this object was created. The
         import may have read the file before or after that.

@@ -89,7 +89,9 @@ class Reports:
         """Return the report `point`, with its place as `epoch` or `step`; None = the report repeats a known report.
 
         Raises:
-            ValueError: the place is negative, not above the previous report's place, or of another kind than it.
+            ValueError: the place is negative.
+            ValueError: the place is not above the place of the previous report.
+            ValueError: this report has another kind of place than the previous report (epoch, step or neither).
             StateIsAhead: a report before this report may be missing.
         """
         point = self._places.take(point)
@@ -120,8 +122,8 @@ class Reports:
         """End the reports. `has_result` says whether the objective returned a result.
 
         Raises:
-            StateIsAhead: this attempt has made no report, and the interrupted attempt may have died after it saved its
-                last state and before it made its last report.
+            StateIsAhead: this attempt has made no report, and a report of an earlier attempt may be missing. The
+                earlier attempt may have died after it saved a state and before it made the report for this state.
         """
         was_last = bool(self._known_entries) and self._known_entries[-1].more is False
         if self._is_suspect and not self._num_taken and not was_last and (self._known_entries or not has_result):

@@ -176,10 +176,11 @@ class Training:
         )
 
     def before(self, trial: Trial) -> tuple[dict[str, Any], int | None] | None:
-        """Return the configuration and the amount of the training in another study that a trial continues.
+        """Return how a trial was trained before: the configuration and the amount of its training in another study.
 
-        `study.extends` names the other study. The amount is None if the continued training is a full training. Return
-        None if the trial continues no training of the other study, or if both studies have the same configuration.
+        `study.extends` names the other study. If that training was a full training, the amount is None. If the trial
+        continues no training of the other study, return None. If both studies have the same configuration, also return
+        None.
         """
         extends = self.extends
         # If the extension changes nothing, the trial continues like any other, and `before` is not needed.
@@ -338,9 +339,9 @@ class TaskBuilder:
     def _without_sources(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the configuration with None in place of the paths of data that a task must not read.
 
-        If the search splits the configured data, all paths become None, because tasks read the examples in `data_dir`.
-        Without a `data_dir`, only `data.test` becomes None. If the search does not split the configured data, no path
-        changes.
+        If the search does not split the configured data, no path changes. If it does and there is a `data_dir`, all
+        paths become None, because tasks read the examples in `data_dir`. If it does and there is no `data_dir`, only
+        `data.test` becomes None.
         """
         # Unless the search splits the configured data, the objective itself may use these keys.
         are_own = self.plan is None or self.has_given_data
@@ -357,9 +358,9 @@ class TaskBuilder:
         return None if self.states_dir is None else str(self.states_dir / _state_name(trial, fold, repeat))
 
     def _positions(self, indices: Indices) -> list[int]:
-        """Convert indices of all examples to positions among the development examples, which `data_dir` contains.
+        """Convert each example's index in the whole data set to the example's position in `data_dir`.
 
-        Without a `data_dir`, return the indices unchanged.
+        `data_dir` contains only the development examples. If there is no `data_dir`, return the indices unchanged.
         """
         assert self.plan is not None
         if self.data_dir is None:

@@ -314,7 +314,7 @@ def one_line(error: BaseException, values: Mapping[str, str]) -> str:
 
 
 def _explains_itself(error: BaseException) -> bool:
-    """Return whether an error is an HpoError without user code in its traceback; its text needs no traceback."""
+    """Return whether an error's text is enough: the error is an HpoError, and its traceback has no user code."""
     return isinstance(error, HpoError) and not _location(error)
 
 

@@ -100,9 +100,10 @@ def _load(name: str, subset: str | None, key: str) -> Any:
 
 
 def _splits(loaded: Any, name: str, wanted: str | None, part: str) -> dict[str, tuple[str | None, Any]]:
-    """Return a dict from train, validation, test or WHOLE to a pair: the data set's name of the split, and the split.
+    """Return the selected splits by train, validation, test or WHOLE. Each split is a pair of its name and its rows.
 
-    If the data set has no splits, the name is None, and the whole data set takes the place of the split.
+    The name is the split's name in the data set. If the data set has no splits, the name is None, and the rows are the
+    whole data set.
     """
     if not isinstance(loaded, dict):  # a single Dataset has no splits
         if wanted is not None:

@@ -102,7 +102,7 @@ def read_table(
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header; None = guess that it is a header in these cases:
             - A column is configured by name.
-            - A field of the row is in `columns.known` for the last role, such as `label`.
+            - A field of the row is a usual name for the last role in `columns.known`, such as the role `label`.
             - In the first split, `column_of_a_header` finds a header.
             - In a later split, the row equals the first split's header.
         columns: the columns to read.

@@ -99,10 +99,10 @@ def input_positions(name: str, max_length: int, d_model: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Rotation:
-    """The angles of rotary positions, by which `turn` rotates pairs of numbers in queries and keys.
+    """The angles of rotary positions, by which `turn` rotates pairs of components of queries and keys.
 
-    As in GPT-NeoX, the numbers i and i + width / 2 of a query or key form a pair. In the paper, neighbouring numbers
-    form a pair. The two versions differ only by a permutation of the numbers.
+    As in GPT-NeoX, component i of a query or key forms a pair with component i + width / 2. In the paper, neighbouring
+    components form a pair. The two versions differ only by a permutation of the components.
 
     Attributes:
         cosine, sine: (time, width / 2), the cosine and the sine of the angle for each position and pair.
@@ -122,7 +122,7 @@ class Rotation:
         return cls(angle.cos(), angle.sin())
 
     def turn(self, x: Tensor) -> Tensor:
-        """Return `x` (batch, heads, time, width), in which each pair of numbers is rotated by the pair's angle."""
+        """Return `x` (batch, heads, time, width), in which each pair of components is rotated by the pair's angle."""
         first, second = x.chunk(2, dim=-1)
         cosine, sine = self.cosine.to(x.dtype), self.sine.to(x.dtype)
         return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)

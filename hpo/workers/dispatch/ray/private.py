@@ -9,8 +9,8 @@
   such a start. Our commands start Ray only once and do not need this.
 - `get_draining_nodes` returns the nodes that will be taken away soon; Ray has no public function for this. If Ray lacks
   the name, trainings on these nodes get no SIGTERM to save their states. They later continue from older saved states.
-- `NvidiaGPUAcceleratorManager` returns the number of GPUs that Ray will find on this machine, before Ray starts. If Ray
-  lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
+- `NvidiaGPUAcceleratorManager` counts the GPUs of this machine in the same way as Ray. We call it before Ray starts. If
+  Ray lacks the name, a search may use GPUs that another search already uses, while other GPUs are free.
 - `GcsClient` finds out within 0.5 s whether a cluster answers and accepts the token. If Ray lacks the name, our
   checks call `ray.init`, which takes 21 s or more to fail with a wrong token (Ray 2.60, 2 cores).
 - The texts of Ray's errors say whether a worker was lost with its node, and how much memory was used. If a version of
