@@ -64,7 +64,10 @@ def check_law(
     resumed = facts(run(world, rules, budget, slots, disturbed.orders[0], record, states=states))
     assert resumed == expected[:budget], f"with {slots} workers and a crash, the trials differ from those of one worker"
     raised = facts(run(world, rules, _TRIALS, slots, disturbed.orders[1], record))
-    assert raised == expected, f"with a budget raised from {budget}, the trials differ from those of the whole budget"
+    assert raised == expected, (
+        f"with a budget raised from {budget} to {_TRIALS}, the trials differ from those with a budget of {_TRIALS} at "
+        f"the start"
+    )
 
 
 def check_free_order(
@@ -113,8 +116,8 @@ def check_user_actions(
 class _RandomUser:
     """A user who performs the actions of `check_user_actions` at random times.
 
-    The user raises the budget once, at a random time. If all existing trials have ended before this time, the user
-    raises the budget then.
+    The user raises the budget once, at a random time. If all existing trials end before this time, the user raises the
+    budget when the last of these trials has ended.
     """
 
     def __init__(self, points: Sequence[Point], seed: int) -> None:
@@ -159,7 +162,7 @@ def check_asking(
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
     assert often == once, "one session per call and a single session for all calls give different answers"
-    assert facts(again) == facts(expected), "one session per call and a single session make different trials"
+    assert facts(again) == facts(expected), "a single session makes other trials than one session for each call"
 
 
 class _Ticking(AnyOrder):

@@ -172,7 +172,8 @@ class SimulatedTraining(Journal):
     def restart(self, place: float) -> None:
         """Begin an attempt without a checkpoint, and drop the reports after `place`.
 
-        If the trial continues an earlier trial, `place` is where the earlier trial ended, so its reports stay.
+        If the trial continues an earlier trial, the earlier trial ended at `place`. So the earlier trial's reports
+        stay.
         """
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 
@@ -232,9 +233,10 @@ class AnyOrder:
         self._running[key] = self._world.messages(self.trials[task.trial], task, training)
 
     def wait(self, timeout: float | None = None) -> list[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return the next message of a random task, then repeats of up to two messages that were returned so far.
+        """Return the next message of a random task, and after it up to two repeated messages.
 
-        The message of this call may also be repeated. The call after the first `dies_after` calls raises `Killed`.
+        The repeated messages are a random sample of all new messages so far, including the one of this call. After
+        `dies_after` calls, every further call raises `Killed`.
         """
         if self._left == 0:
             raise Killed

@@ -143,7 +143,7 @@ def _check(make: Callable[..., Strategy], name: str) -> None:
         first, *others = (propose(one, trials, list(pending)) for one, trials in makers)
         for other in others:
             assert first == other, (
-                f"{name}: after {count} trials the strategy proposes {first} and then, with the same trials, {other}"
+                f"{name}: for the same {count} trials, one call of the strategy proposes {first}, another call {other}"
             )
         again = propose(grown, *earlier)
         assert again == before, (

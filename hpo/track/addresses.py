@@ -79,7 +79,9 @@ def pages_of_study(uri: str, study: TrackedStudy) -> list[Page]:
 
 
 def pages_of_several(uri: str, studies: Sequence[TrackedStudy]) -> list[Page]:
-    """Save two views in MLflow, of several studies and of their trials; return each view's table and charts as pages.
+    """Save two views in MLflow: one view shows the studies, the other view shows the trials of all these studies.
+
+    Return the pages with each view's table and charts.
 
     A saved view has room for about 700 trials. If there are more, the view has only the best trials of each study.
 

@@ -26,8 +26,9 @@ def parameters(trial: Trial, scales: Sequence[Mapping[str, Any]] | None) -> dict
 def metric_names(goal: Goal) -> dict[str, str]:
     """Return a dict from each name in `Goal.names` to the name in MLflow; the leading metric comes first.
 
-    If there is only one name, it becomes `score`. If there are several names, the names in `_OURS`, such as `seconds`,
-    get the prefix `metric.`, except a leading metric with the name `score`. Then `mlflow_names` changes the names.
+    If there is only one name, the name in MLflow is `score`. If there are several names, each name in `_OURS`, such as
+    `seconds`, gets the prefix `metric.`. If the leading metric is named `score`, its name gets no prefix. At the end,
+    all names are changed as by `mlflow_names`.
     """
     if len(goal.names) == 1:
         return {goal.metric: "score"}
@@ -48,7 +49,10 @@ def mlflow_name(name: str) -> str:
 
 
 def mlflow_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values by name, with each name changed by `mlflow_name`; `_` follows a name that is already taken."""
+    """Return the values by name, with each name changed by `mlflow_name`.
+
+    If two names are equal after this change, `_` is appended to the second name.
+    """
     return dict(zip(_distinct(values), values.values(), strict=True))
 
 

@@ -81,7 +81,8 @@ class _Sender:
     def receive(self, calls: "Iterable[Call]") -> None:
         """Queue the calls. After the last one, end this process if sending makes no progress, even if a request hangs.
 
-        The last call, `end`, has the time to wait for progress. Without it, the driver has died.
+        The last call, `end`, says after how many seconds without progress this process ends. If there is no call `end`,
+        the driver has died, and this process ends after `_ORPHAN_SECONDS` without progress.
         """
         patience = _ORPHAN_SECONDS
         for method, arguments in calls:

@@ -256,10 +256,10 @@ def _model(study: PreparedStudy, run: StudyRun, winner: Trial, final: FinalModel
 
 
 def _best_so_far(run: StudyRun) -> Iterator[tuple[int, float, float]]:
-    """Yield (number, score, end time) of each trial that improved the best score at the largest scale.
+    """Yield (trial number, score, end time) of each trial that improved the best score at the largest scale.
 
-    With one metric, the last item has the number of ended trials, the winner's score and the end of the search, so that
-    a curve of the best score extends to this end.
+    If there are one metric and a winner, one more item extends the curve of the best score to the end of the search.
+    This item is (count of ended trials, winner's score, end time of the search).
     """
     history, winner = [trial for trial in run.searched if trial.state != "running"], run.winner
     for trial in improvements(at_largest_scale([trial for trial in history if trial.keeps_limits])):

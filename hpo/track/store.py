@@ -238,7 +238,10 @@ def all_runs(client: "MlflowClient", experiment_id: str, condition: str) -> "Ite
 
 
 def _all_pages(search: Callable[[str | None], Any]) -> Iterator[Any]:
-    """Yield the results of a search of MLflow, which returns a page for the token of the page."""
+    """Yield all results of a search in MLflow.
+
+    `search` takes the token of a page, and returns the page. The token of the first page is None.
+    """
     token = None
     while True:
         page = search(token)

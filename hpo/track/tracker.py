@@ -171,7 +171,11 @@ class MlflowTracker(Observer):
         self.trial_known(trial)
 
     def trained_further(self, before: Trial, trial: Trial) -> None:
-        """Add the results of a training after the search to the closed child run of the trial that it continued."""
+        """Add the results of a further training to the MLflow run of a trial.
+
+        The further training continued the trial after the search. `before` is the trial before the further training,
+        and `trial` is the trial after it.
+        """
         points: list[Point] = []
         for index, outcome in sorted(trial.outcomes.items()):
             points += self._points(replace(trial, outcomes={index: outcome}))[len(before.outcomes[index].curve) :]
@@ -241,7 +245,10 @@ class MlflowTracker(Observer):
         return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
     def _files(self, trial: Trial) -> str | None:
-        """Return the folder of files that a trial's trainings wrote; None without files or `track.artifacts`."""
+        """Return the folder with the files that a trial's trainings wrote.
+
+        Return None if the trainings wrote no files, or if `track.artifacts` is false.
+        """
         folder = None if self._files_dir is None else self._files_dir / checkpoint_name(trial.number)
         return str(folder) if folder is not None and folder.is_dir() else None
 

@@ -46,8 +46,8 @@ def escape(text: str) -> str:
 def fill_in(note: str, run_id: str, table: str, page: Mapping[int, str]) -> str:
     """Return the note with its placeholders replaced.
 
-    The replacements are the run's id, the address `table` of a study's trials, and by trial number the address in
-    `page`; a trial without such an address gets an empty link.
+    Insert the run's id, the address `table` of the page with all trials, and the addresses of single trials. `page`
+    maps a trial's number to the trial's address. If `page` has no address for a trial, insert the empty link `#`.
     """
     note = note.replace(RUN_ID, run_id).replace(TABLE, table)
     return re.sub(r"@@trial (\d+)@@", lambda match: page.get(int(match[1]), "#"), note)

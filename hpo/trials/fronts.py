@@ -164,9 +164,10 @@ def _keys(losses: Array, scale: Array, count: int | None = None, exact: int | No
     Args:
         losses: the losses of the trials.
         scale: see `scaled`.
-        count: fronts without any of the `count` best trials get the hypervolume 0; None = all fronts get hypervolumes.
-        exact: the hypervolumes of the `exact` best trials are exact, and the others may be upper bounds; None = all are
-            exact.
+        count: the number of best trials that need hypervolumes; None = all trials need them. If none of the `count`
+            best trials is on a front, all trials of this front get the hypervolume 0.
+        exact: the number of best trials that need exact hypervolumes; None = all trials need them. The hypervolumes of
+            the other trials may be upper bounds.
     """
     numbers = front_numbers(losses)
     keys: Array = np.stack((numbers.astype(float), np.zeros(len(losses))), axis=1)

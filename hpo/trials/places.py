@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 Point = Mapping[str, Any]
-"""A point of a learning curve: its values by name. After `Places.take`, its place has the key `epoch` or `step`."""
+"""A point of a learning curve: the reported values by name.
+
+In a point that `Places.take` has returned, the value of `epoch` or `step` is the place.
+"""
 
 Kind = Literal["epoch", "step", "number"]
 
@@ -85,7 +88,10 @@ class Places:
         self._last = last
 
     def take(self, point: Point) -> dict[str, Any]:
-        """Return the report `point` as a dict. If `point` has neither `epoch` nor `step`, add its number as `epoch`.
+        """Return the report `point` as a dict that has an epoch or a step.
+
+        If `point` has neither `epoch` nor `step`, count the reports, and add the count as `epoch`: the third report of
+        a new training gets the epoch 3.
 
         Raises:
             ValueError: the report's epoch or step is negative, or not above that of the previous report; or the report

@@ -177,8 +177,8 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials, with losses that can be compared.
 
-    If `have_same_places` is true for all trials, return them unchanged. In this case, a trial with fewer reports than
-    other trials keeps its loss, because its trainings ended by themselves.
+    If `have_same_places` is true for all trials, return them unchanged. Some of these trials may have fewer reports
+    than others, because their trainings ended by themselves. Such a trial keeps its loss too.
 
     Otherwise, find the last place at which all trials with reports have a report. Each trial with reports gets its loss
     at this place. With several metrics, only the leading loss changes. Trials without reports stay unchanged. If the

@@ -40,12 +40,12 @@ REMEMBERS = """seen = self.__dict__.setdefault('seen', [])
         self = type(self)(self.settings, self.space, len(seen))
         rng = """
 BROKEN = {
-    "proposes .* and then": ("generator(self.seed, known, pending)", "generator(next(drawn), known, pending)"),
+    "proposes .*, another call": ("generator(self.seed, known, pending)", "generator(next(drawn), known, pending)"),
     "proposes a point twice": ("known.tried(pending)", "set()"),
     "is not in the space": ("return draw", 'return [{"layers": 99}] or draw'),
     "do not depend on the seed": ("self.seed", "0"),
     "again, while [1-9]|a point is trained twice": ("known.tried(pending)", "known.tried([])"),
-    "after [48] trials the strategy proposes .* and then": (
+    "for the same [48] trials, one call of the strategy proposes .*, another call": (
         "rng = generator(self.seed",
         f"{CALLS}; rng = generator(self.calls",
     ),

@@ -1,4 +1,6 @@
-"""Writes, deletes and restores mirrors. A mirror is a study's copy at a URL; any machine can continue the copy.
+"""Writes, deletes and restores mirrors. A mirror is a study's copy at a URL.
+
+Any machine can continue the study from its mirror.
 
 A mirror consists of `manifest.json` (see `Manifest`) and `files/`. In `files/`, the name of a file is its SHA-256.
 The manifest is written after the files, so an interrupted copy leaves the previous copy complete.
@@ -135,11 +137,11 @@ def _unreadable_error(place: Place) -> NotOursError:
 
 
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError if the manifest at a URL belongs to another study, or was written from another folder.
+    """Raise NotOursError if another study or another folder wrote the manifest at a URL.
 
-    The file mirrored.txt in a study's folder has the ids of the last copies that were written from the folder, or from
-    which the folder was restored. A manifest with another id was written from another folder. If mirrored.txt has no
-    ids, accept every id.
+    The file mirrored.txt in a study's folder lists the ids of the folder's own copies. A copy is the folder's own if
+    the folder wrote the copy, or if the folder was restored from the copy. Only the latest ids are listed. If the
+    manifest's id is not listed, another folder wrote the manifest. If no id is listed, accept every id.
     """
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
@@ -306,7 +308,8 @@ def _write_files(manifest: Manifest, store: UrlStore, folder: StudyFolder) -> No
 def _is_excluded(name: PurePosixPath) -> bool:
     """Return whether `contents` leaves out a file or folder, because it is temporary or in `_EXCLUDED`.
 
-    Temporary files and folders are hidden, and are in the study's folder or in one of its subfolders.
+    A hidden file or folder counts as temporary if it is directly in the study's folder, or directly in one of its
+    subfolders. If a folder is left out, all of its contents are left out.
     """
     # Deeper hidden files belong to states and models.
     is_temporary = any(part.startswith(".") for part in name.parts[:2])

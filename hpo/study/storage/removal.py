@@ -49,8 +49,8 @@ class Removal:
         """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
         This property looks only in runs/ and in the folders next to the study. If there is such a folder, the removal
-        leaves the mirror and the runs in MLflow, because these belong to that folder too. The answer is cached, because
-        removing several copies must not change what was announced for each.
+        deletes neither the mirror nor the MLflow runs, because the mirror and the runs belong to that folder too. The
+        answer is cached, because removing several copies must not change what was announced for each.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):

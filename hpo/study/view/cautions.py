@@ -99,8 +99,8 @@ def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: b
     whole = space.size is not None and len({trial.key for trial in trials}) >= space.size
     if is_extension and not search.finalists:
         yield (
-            "another study chose the trials by their scores on the same seeds, so these scores are optimistic; set "
-            "study.finalists to train the best trials again on fresh seeds"
+            "this study's trials were chosen by their scores in another study, and both studies use the same seeds, so "
+            "these scores are optimistic; set study.finalists to train the best trials again on fresh seeds"
         )
     if tried < wanted and not whole and has_ended and not is_extension:
         searched = format_count(len(dimensions), "hyperparameter*")

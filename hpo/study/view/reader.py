@@ -48,7 +48,8 @@ class StudyReader:
     """Reads a study in its folder.
 
     Attributes:
-        reference: the study in commands: its name, the path of its folder, or its mirror's URL.
+        reference: the argument that names the study in commands. The argument is the study's name, the path of the
+            study's folder, or the mirror's URL.
         seconds: how long `follow` waits between two snapshots, in seconds.
     """
 
@@ -167,7 +168,10 @@ class MirrorReader(StudyReader):
         return Snapshot(status, parse_running(running.read_text(encoding="utf-8"), "") if is_running else [], copied)
 
     def _fetch_files(self) -> str:
-        """Fetch the mirror's files that have changed since the last fetch; return when the mirror was written."""
+        """Fetch the mirror's files that have changed since the last fetch.
+
+        Return the time of the mirror's latest copy, as text in UTC.
+        """
         tries_left = _TRIES
         while True:
             tries_left -= 1

@@ -21,12 +21,12 @@ class TrialView:
     Attributes:
         trial: the trial's number.
         score: the mean of the metric over folds and seeds; with several metrics, the mean of the leading one; `null` if
-            the trial has no score. If fresh seeds chose the winner, a finalist's score is the mean over only the fresh
-            seeds.
+            the trial has no score. If the winner was chosen by scores on fresh seeds, a finalist's score is the mean
+            over only the fresh seeds.
         scores: the mean of each metric and of each value with a limit, by name, over the same trainings as `score`;
             empty unless the trial is complete.
-        search_scores: if fresh seeds chose the winner, a finalist's means as in `scores`, but over the trainings of the
-            search; otherwise empty.
+        search_scores: if the winner was chosen by scores on fresh seeds, a finalist's means as in `scores`, but over
+            the trainings of the search; otherwise empty.
         texts: `scores` as text, with enough digits to distinguish the trials.
         search_texts: `search_scores` as text, with enough digits to distinguish the trials.
         point: the trial's hyperparameters; empty if the view was made from the status file alone.
@@ -63,8 +63,8 @@ class TrialView:
 
         For a finalist, the scores in the search follow: `accuracy 0.91 on fresh seeds (0.93 in the search)`.
 
-        If there is an expected score, it comes first, with its 95 % interval. Then come the scores that chose the
-        winner, and the number of trials or finalists from which they chose it:
+        If there is an expected score, the text has three parts: the expected score with its 95 % interval, the winner's
+        measured scores, and the number of trials or finalists from which the winner was chosen. For example:
         `accuracy 0.90 expected (95 % 0.88 to 0.92); 0.91 on validation, the best of 16`.
         """
         return self._values_text(self.texts)
@@ -76,15 +76,19 @@ class TrialView:
 
     @property
     def headline(self) -> str:
-        """The expected score, such as `accuracy 0.90 expected`; if there is no expected score, the text `values`."""
+        """The expected score as text, such as `accuracy 0.90 expected`.
+
+        If there is no expected score, this is the same text as the attribute `values`.
+        """
         name = next(iter(self.texts), "")
         return f"{name} {self.expected_texts['value']} expected" if self.expected else self.values
 
     @property
     def headline_note(self) -> str:
-        """The text below `headline`: the interval of the expected score, and the scores that chose the winner.
+        """A note on the score in `headline`, such as `95 % 0.88 to 0.92; 0.91 on validation, the best of 16`.
 
-        If there is no expected score, the text is `on validation`.
+        The note has the expected score's interval and the winner's measured scores. If there is no expected score, the
+        note is `on validation`.
         """
         if self.expected is None:
             return "on validation"
@@ -134,7 +138,7 @@ class TaskView:
         reported: the time of the last report, in seconds since the Unix epoch; `null` before the first report.
         seconds: the seconds since the start.
         seconds_silent: the seconds since the last report; before the first report, the seconds since the start.
-        point: the values of the last report by name, with its epoch or step.
+        point: the last report of the training: the metrics, and the epoch or step, by name.
     """
 
     trial: int
@@ -203,7 +207,8 @@ class StudyView:
     Attributes:
         study: the study's name, which is the name of its folder.
         folder: the study's folder; `null` for a mirror.
-        reference: the study in commands: its name, the path of its folder, or its mirror's URL.
+        reference: the argument that names the study in commands. The argument is the study's name, the path of the
+            study's folder, or the mirror's URL.
         copied: when the mirror was written, as text (`2026-11-27 16:40:53 UTC`); `null` without a mirror.
         study_id: the study's unique id; a copy of the study gets a new id.
         user: the user who started the study; `null` for a published or imported study.
@@ -218,8 +223,8 @@ class StudyView:
         begun: when the first training began.
         updated: when the status was last written.
         error: why the study failed; in the state `unreadable`, why its status cannot be read.
-        fault: why the view is incomplete, because the configuration or the record cannot be read; or why the view is
-            old, because the mirror cannot be read.
+        fault: why the configuration, the record or the mirror cannot be read. If the configuration or the record cannot
+            be read, the view is incomplete. If the mirror cannot be read, the view is old.
         objective: the path of the objective.
         data: the name of the data.
         parts: the number of examples in each split, by name: `train`, `validation` and `test`, or with folds

@@ -111,7 +111,10 @@ class Sample:
         if rows.shape[1] == 1:
             rows = np.hstack([rows, np.ones_like(rows)])
         elif rows.shape[1] > 2 and name not in scored.of_sums:
-            return f"score_of_sums must have a function for {name}, because each example has {rows.shape[1]} numbers"
+            return (
+                f"score_of_sums must have a function that computes {name} from sums over the examples, because "
+                f"scores_by_example has {rows.shape[1]} values per example"
+            )
         try:
             given, whole = scored.metrics[name], float(score(rows.sum(axis=0, keepdims=True))[0])
         except Exception as error:  # noqa: BLE001 -- the function is the user's; its fault must not lose the test scores

@@ -16,8 +16,9 @@ _Z = 1.96
 def overlapping(front: Sequence[Trial], others: Iterable[Trial], goal: Goal) -> tuple[dict[int, list[int]], list[int]]:
     """Return the trials on a front whose intervals overlap, and the dominated trials that may belong to the front.
 
-    The first value maps the number of each front trial to the numbers of other front trials. In every metric, their
-    intervals overlap the trial's interval. The second value lists the numbers of the dominated trials.
+    The first value maps the number of each front trial to a list with the numbers of other front trials. Two front
+    trials are in each other's lists if their intervals overlap in every metric. The second value lists the numbers of
+    the dominated trials.
 
     A trial's interval in a metric is the trial's mean over folds and seeds ± 1.96 standard errors. A trial with a
     single task has no interval and is skipped. With few tasks, these intervals are narrower than Student's intervals:

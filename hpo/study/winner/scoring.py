@@ -234,8 +234,8 @@ def _member_model(study: PreparedStudy, trial: Trial, record: Record, scratch: P
 def _scratch_builder(study: PreparedStudy, scratch: Path) -> TaskBuilder:
     """Return a builder of tasks that write their files in the folder `scratch`.
 
-    States in the study's folder belong to the search. A training would continue from such a state and change it, and
-    the search would later continue from the changed state.
+    The tasks must not use the states in the study's folder, because a task changes the state from which it continues.
+    The search may need the unchanged states later.
     """
     return replace(
         study.task_builder(), checkpoints_dir=scratch / "models", states_dir=scratch / "states", files_dir=None

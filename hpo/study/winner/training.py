@@ -94,9 +94,9 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 
 
 def full_state(state: str) -> str:
-    """Return the name or path of the state of a training after the search.
+    """Return the name or path of the state that a trial saves if its training continues after the search.
 
-    The argument `state` is the name or path of the state that the same trial's training in the search has saved.
+    `state` is the name or path of the state that the trial saved in the search.
     """
     return f"{state}{_SUFFIX}"
 
@@ -129,9 +129,10 @@ def fresh_tasks(study: PreparedStudy, trial: Trial) -> list[Task]:
 
 
 def _copy_state(study: PreparedStudy, before: Path, own: Path) -> bool:
-    """Copy the state `before` of a task in the search to `own`; return whether `own` exists afterwards.
+    """Copy a task's state from the folder `before` to the folder `own`; return whether `own` exists afterwards.
 
-    If `own` exists, leave it unchanged. The states are folders on this machine or in the artifact store.
+    The search has saved `before`. If `own` exists, leave it unchanged. If the study has an artifact store, both folders
+    are in this store.
     """
     if study.artifacts is None:
         if before.is_dir() and not own.exists():

@@ -151,8 +151,8 @@ class OptunaRows(Rows):
     def mark(self) -> Mark:
         """Return the id of the study and the record's number of rows.
 
-        The number is the sum of the rows of the trials at the latest call of `read`, and of the notes that exist now.
-        Copies of the study's trials, which other programs may add, also count.
+        The number is (the number of trial rows at the latest call of `read`) + (the number of notes now). Copies of the
+        study's trials, which other programs may add, also count.
         """
         notes = self._read_notes()
         return Mark(notes.get(LAST, ""), self._num_rows + len(notes))
@@ -292,7 +292,8 @@ class _PublicCalls:
     ) -> bool:
         """Write more user attributes of a trial, the system attributes `own`, then the scores and the final state.
 
-        Return False, because Optuna's public calls never replace scores that another program wrote.
+        Return whether this call has replaced scores that another program wrote. The answer is always False, because
+        Optuna's public calls never replace scores.
         """
         self.add(trial_id, attributes)
         for key, value in own.items():

@@ -152,9 +152,10 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
         _log.warning(
-            "record: %s; the search continues with this file, because no sound backup has more rows than the file; "
-            "tasks without outcomes run again",
+            "record: %s; the search continues with %s, because the backup is missing, unusable or not newer; tasks "
+            "without outcomes run again",
             reason,
+            path.name,
         )
         return opened
     for each in filter(None, (backup, opened)):

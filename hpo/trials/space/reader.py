@@ -69,7 +69,7 @@ def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the dimensions of a space, and its special keys: `require` (rules) and `first` (first points).
 
     If the value of `require` or `first` describes a dimension, the key is not special: it is the name of the dimension.
-    A dimension named `first` may contain the key `first`, which then holds the first points.
+    If a dimension is named `first`, the first points may be in the key `first` of this dimension.
     """
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
     rules = {name: tree[name] for name, is_rule in _IS_RULE.items() if name in tree and is_rule(tree[name], keys)}

@@ -32,8 +32,9 @@ class Log:
 def log(low: float, high: float, points: int | None = None) -> Log:
     """Return a range on a logarithmic scale, such as `hpo.log(1e-5, 1e-2)`.
 
-    If both ends are whole numbers, as in `hpo.log(16, 1024)`, the range has only whole numbers. This does not apply if
-    `points` is given, or if the configuration's value for the key of the range is a fraction.
+    If both ends are whole numbers, as in `hpo.log(16, 1024)`, the range has only whole numbers. If `points` is given,
+    the values may be fractions. If `points` is None and the configuration's value of the hyperparameter is a fraction,
+    such as 20.5, the range has all numbers between the ends.
 
     Args:
         low: the lower end of the range.
