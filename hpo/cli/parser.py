@@ -107,9 +107,9 @@ def _refuse_unknown_options(parser: argparse.ArgumentParser, command: Described,
 
 
 def _joined(command: Described, words: Sequence[str]) -> list[str]:
-    """Join each option whose value may begin with a dash to its value, with `=`.
+    """Write an option and its value as one word, `OPTION=VALUE`, if the value may begin with a dash.
 
-    Without `=`, argparse would read two options. For example, `--sort -score` becomes `--sort=-score`.
+    For example, `--sort -score` becomes `--sort=-score`. Without `=`, argparse would read two options.
     """
     dashed = [each.typed for each in command.parameters if each.word.is_dashed]
     joined: list[str] = []

@@ -136,7 +136,7 @@ EVERYWHERE = {
     "debug": "show the traceback of an error",
     "json": "print the result as one JSON object; other lines go to standard error",
 }
-"""The options that every command has. The program `hpo` handles these options, not the functions of the commands."""
+"""The options that every command has. `hpo` itself reads these options; no command's function gets them."""
 
 
 def refuse_without_effect(options: Mapping[str, Any], why: str) -> None:

@@ -122,7 +122,7 @@ def tell(
         ./train --lr 0.01 | hpo tell lab 3 -      JSON from standard input: a number, a list, or an object
         hpo tell lab 3 --error "out of memory"    the trial failed
         hpo tell lab 3 --step 5 accuracy=0.71     a point of the learning curve; the answer is "go on" or "stop"
-        hpo tell lab 3                            end the trial with its best (study.score=last: last) reported value
+        hpo tell lab 3                            end the trial; study.score says which reported value counts
     """
     if step is not None and (error is not None or values is None):
         raise ConfigError(

@@ -32,9 +32,9 @@ class Best:
         config: the complete configuration, with the names of environment variables instead of secrets. Tuples,
             and dicts with numbers as keys, are as given; all other Python objects are in their JSON form.
         amount: how far the strategy trained the trial; None = fully.
-        scores: the values of all metrics, of all other numbers with a limit, and of all numbers in `study.measured`, by
-            name. Each value is the mean over folds and repeats.
-        search_scores: if `scores` are from fresh seeds, the values of the same numbers in the search; else empty.
+        scores: the value of each metric, by name: the mean over folds and repeats. Other returned numbers are included
+            if they have a limit or are in `study.measured`.
+        search_scores: if `scores` are from fresh seeds, the values of the same names in the search; else empty.
         model_dir: the folder with the files that the objective wrote into `trial.checkpoint_dir`. None = there is no
             model, or its files are missing or were changed. With several folds, only an objective with `run_test` has
             a model.

@@ -337,8 +337,8 @@ def compare_strategies(
         at: numbers of trials after which to compare, in addition to the full budget.
         at_seconds: also compare after these seconds of training.
         optimum: the best possible score, which regret needs. None = the best score in the table if the objective is a
-            table of scores; else the comparison has no regret. Not allowed with several metrics: then, the comparison
-            uses the hypervolume regret of Pareto fronts, from 0 to 1 (lower is better).
+            table of scores; else the comparison has no regret. With several metrics, the comparison uses the
+            hypervolume regret of Pareto fronts, from 0 to 1 (lower is better), and `optimum` is not allowed.
         name: the folder under runs/; None = `compare-` and the study's name.
         publish: whether to copy the tables, scores and settings of the comparison into studies/<name>/.
         progress: `"auto"` = bars or one line per search, and at the end the result; `"json"` = JSON lines on standard

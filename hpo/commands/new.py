@@ -195,7 +195,7 @@ def cluster(
     study = config_from_dict(compose_search(overrides, config_dir, config))
     if not study.dispatch.type.has_own_processes:
         raise ConfigError(
-            f"dispatch: must be ray, because a job starts its own Ray cluster, given {study.dispatch.name}; leave the "
+            f"dispatch: must be ray, given {study.dispatch.name}; a job starts its own Ray cluster, so leave the "
             f"setting out to get ray, the default"
         )
     pods = ("--nodes", "--gpus", "--memory")

@@ -65,8 +65,8 @@ def clean(
     An unfinished search keeps everything that `hpo resume` needs. A finished search keeps the models of the winner and
     of the best trials (study.checkpoints). If the strategy trains partially, as asha does, the search also keeps its
     training states, because a larger budget continues from these states. --states deletes these states; a larger
-    budget then trains from the start, and may try other points. `hpo extend` trains every trial whose state was
-    deleted from the start.
+    budget then trains from the start, and may try other points. If the state of a trial was deleted, `hpo extend`
+    trains this trial from the start.
 
     Args:
         studies: names under runs/, or folders (default: all).
@@ -213,10 +213,10 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
     if removal.folder.is_import:
         return
     if config is None or removal.study_id is None:
-        yield "the study's runs in MLflow and its mirror stay, because its configuration or its record cannot be read"
+        yield "the study's mirror and MLflow runs stay, because the study's configuration or record cannot be read"
         return
     if removal.same is not None:
-        yield f"the study's runs in MLflow and its mirror stay, because {removal.same} is a copy of this study"
+        yield f"the study's mirror and MLflow runs stay, because {removal.same} is a copy of this study"
         return
     if may_have_study(config.track.uri, removal.study_id):
         yield f"the study's runs in MLflow ({hide_secrets(config.track.uri, {})}){'' if runs else ' stay'}"

@@ -127,15 +127,17 @@ def run_replay(original: Replay, study: PreparedStudy, progress: Progress) -> Re
 def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     """Return a study's files, and the configuration of the study's replay.
 
-    A key that no override sets has the study's value, except that keys in `OWN` and `_OWN_SECTIONS` have the defaults
-    of `hpo search`. These keys of the replay have other values:
+    The overrides set their keys. The other keys have these values:
 
-    - `study.trials`: the number of trials before the study's first running trial, if this number is smaller.
-    - `strategy.counts`: `trials`, if the strategy counts configurations and `study.trials` changes.
+    - `dispatch.threads` and `dispatch.processes_per_task`: the study's values.
     - `study.name`: the study's name with `-replay`.
     - `study.stop_after_failures`: null.
     - `study.imports`: the study's file of imported trials, if the file exists.
-    - `dispatch.threads` and `dispatch.processes_per_task`: the study's values.
+    - The other keys in `OWN` and `_OWN_SECTIONS`: the defaults of `hpo search`.
+    - All other keys: the study's values.
+
+    If the search did not finish its whole budget, `study.trials` is instead the number of trials before the first
+    running trial. If the strategy counts configurations, `strategy.counts` is then `trials`.
 
     Raises:
         HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.

@@ -71,8 +71,8 @@ class Reproduction(Fields):
     def table(self) -> "pd.DataFrame":
         """One row per training: trial, task, recorded and reproduced value, error, and whether the two values agree.
 
-        If all folds were trained, the table also has rows for the means of the other metrics over the trainings of a
-        trial. Such a row is named `mean METRIC`, or `mean METRIC on fresh seeds`. The leading metric and the metrics in
+        If all folds were trained, the table also has each metric's mean over a trial's trainings, one row per mean.
+        Such a row is named `mean METRIC`, or `mean METRIC on fresh seeds`. The leading metric and the metrics in
         `not_compared` have no such rows.
 
         If numbers of report.json differ, the table also has a row for each of these numbers. The row is named after the
@@ -286,8 +286,8 @@ def _save_result(result: Reproduction, folder: StudyFolder, changes: Sequence[st
 def _find(study: str, trial: str, uri: str) -> Iterator[tuple[StudyFolder, str]]:
     """Yield the folder of a study, and the trial to train again; delete downloaded files at the end.
 
-    `study` is a name, a folder, a report.json or an MLflow run. The yielded trial is `trial`, with one exception: for
-    `best` with the MLflow run of a trial, yield the number of this trial.
+    `study` is a name, a folder, a report.json or an MLflow run. The yielded trial is `trial`. If `trial` is `best` and
+    `study` is a trial's MLflow run, yield the number of this run's trial instead.
     """
     path = Path(study)
     is_run, is_file = study.startswith("runs:/"), path.suffix == ".json" and path.is_file()

@@ -204,7 +204,8 @@ def extend(
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
     """Return `overrides` if there are any; else return `changes`.
 
-    Raise ConfigError if there are overrides and also `changes` or `data`, the new paths of moved data.
+    `data` maps keys to the new paths of moved data. Raise ConfigError if `overrides` is given together with `changes`
+    or `data`.
     """
     if overrides and (changes or data):
         raise ConfigError(

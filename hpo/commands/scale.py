@@ -83,9 +83,9 @@ class ScalesTried:
         table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
             scale. The smallest scale is first; `null` = no score. `moves` compares the best values of all scales. If
             `moves_is` is `factor`, `moves` is the largest best value divided by the smallest best value. If `moves_is`
-            is `places`, `moves` is the distance of these two values in the list of values. `cost` is the largest loss
-            of score, at any scale, from using the best value of the smallest scale instead of the scale's own best
-            value. `cost_error` is the standard error of `cost`.
+            is `places`, `moves` is the distance of these two values in the list of values. At a larger scale, the best
+            value of the smallest scale may have a worse score than the best value of the larger scale. `cost` is the
+            largest of these score differences over the scales. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -124,8 +124,8 @@ def scale(
     Args:
         check: check whether the sizes of layer outputs, after 1 to 10 training steps, depend on the model's size.
         table: train every value of one hyperparameter at every scale (default: six learning rates).
-        over: what grows if study.scales is null, either every width of the model (width) or the number of layers
-            (depth; default: width).
+        over: what grows if study.scales is null (default: width). width = every width of the model; depth = the number
+            of layers.
         output: with --check, the file for the picture, .png or .html (default: coordinate_check.png).
         progress: with --table: as in `hpo search`; with --check: auto = one line per scale, json or none = only the
             result.

@@ -273,8 +273,8 @@ def search(
 ) -> "Study":
     """Search for the best configuration, as `hpo search` does, in a new study or in the existing study `name`.
 
-    An existing study continues only if the changes of its configuration affect no trial, and its code and data are the
-    same, or with `allow_changes`.
+    An existing study continues if its code and data are the same, and if no change of its configuration affects a
+    trial. With `allow_changes`, the study continues after other changes, too.
 
     Args:
         objective: the function to optimize: `f(config)`, or `f(config, trial)`, which may call
@@ -378,7 +378,8 @@ def given_study(
     """
     if isinstance(objective, Mapping):
         inside = {"space": space, "config": config, "strategy": strategy, "metric": metric}
-        refuse_without_effect(inside, "with a complete configuration, because the configuration has these keys")
+        why = "with a complete configuration, because the configuration already sets space, values, strategy and metric"
+        refuse_without_effect(inside, why)
         refuse_without_effect({"data": rows}, "with a complete configuration, because the configuration names the data")
         return config_from_dict(tree_with_form(with_settings(objective, settings))), None
     function = given_function(objective)
@@ -442,9 +443,10 @@ def compose(*overrides: str, config_dir: str | None = None) -> dict[str, Any]:
 
 
 def with_its_trials(config: StudyConfig) -> StudyConfig:
-    """Return the configuration; for an existing study, with its MLflow settings and with its budget if that is larger.
+    """Return the configuration, adapted to the existing study of the same name.
 
-    See `with_its_tracker` for the MLflow settings.
+    The budget of trials is the larger one of the configuration's budget and the study's budget. `with_its_tracker`
+    adapts the MLflow settings. If no such study exists, return the configuration unchanged.
     """
     config, folder = with_its_tracker(config), StudyFolder(RUNS / config.study.name)
     trials = max(config.study.trials, folder.config().study.trials if folder.exists else 0)

@@ -213,7 +213,8 @@ def studies(
         date, ended_by, error, folder
 
     Operators:
-        =, !=, <, <=, >, >=, ~ (contains); and, or, not; none is a missing value; size is in bytes
+        =, !=, <, <=, >, >=, ~ (contains), and, or, not
+        To test for a missing value, write none, as in test=none. Write size in bytes.
     """
     folder = Path(in_)
     fits = condition(where, _KINDS) if where is not None else lambda _: True

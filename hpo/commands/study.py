@@ -397,8 +397,8 @@ class Study:
         Columns:
             number: the number of the trial.
             is_chosen: whether the trial is the winner.
-            NAME: the value in the search of the metric NAME, or of another number NAME that has a limit or is in
-                `study.measured`.
+            NAME: in the search, the value of the metric NAME. Other returned numbers also have a column if they have a
+                limit or are in `study.measured`.
             NAME_standard_error: the standard error of NAME over folds and repeats, if there are several.
             NAME_on_fresh_seeds: the value of NAME on fresh seeds, with `study.finalists`.
             KEY: each searched value.

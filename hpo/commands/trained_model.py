@@ -110,7 +110,7 @@ def predict(
         temperature: for language models, the divisor of the logits. Below 1, likely tokens are drawn more often than
             at 1; above 1, less often than at 1. 0 always takes the likeliest token.
         top_k: for language models, draw only from this number of likeliest tokens.
-        top_p: for language models, draw only from the fewest likeliest tokens whose total probability is at least this.
+        top_p: for language models, draw only from the smallest set of tokens whose total probability is at least this.
         max_tokens: for language models, the number of tokens to add.
         seed: for language models, the seed of the draws.
         options: other arguments of the objective's `predict`.

@@ -1,4 +1,4 @@
-"""The numbers of finished searches: the best loss within a budget in trials or seconds, and the means over repeats."""
+"""Results of finished searches: the best loss within a budget in trials or seconds, and the means over repeats."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,8 @@ class FinishedSearch:
             comparison of studies, a trial with a smaller amount or scale than the winner also has an infinite loss. The
             trials are in the order of their numbers, but trials fully trained after a study's search come last.
         seconds: the training time of each trial, summed over folds and repeats.
-        is_partial: whether equal numbers of trials are not equal budgets, because the trials of a strategy have
-            different amounts, or the study has scales.
+        is_partial: whether the trials of a strategy have different amounts, or the study has scales. If so, equal
+            numbers of trials are not equal budgets.
         other_losses: with several metrics, the losses of the other metrics for each trial; `losses` has the losses
             of the leading metric.
         excess: with limits, how far each trial is beyond the limits. It is 0 for a trial within the limits, and for an

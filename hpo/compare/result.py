@@ -30,9 +30,9 @@ _METHOD = {
         f"{RESAMPLES:,} resamples of whole curves"
     ),
     "interval": (
-        "all means that a sign-flip test does not reject. The level of the test is 0.05 for a strategy's mean score, "
-        "and `level` for the mean difference of two strategies. The interval of a difference excludes 0 exactly if one "
-        "strategy is better than the other. With too few repeats there is no interval"
+        "the interval contains every mean that a sign-flip test does not reject. The level of the test is 0.05 for a "
+        "strategy's mean score, and `level` for the mean difference of two strategies. The interval of a difference "
+        "excludes 0 exactly if one strategy is better than the other. With too few repeats there is no interval"
     ),
     "a_beats_b_interval": "Wilson's score interval, 95 %",
     "p": (
@@ -41,8 +41,9 @@ _METHOD = {
     ),
     "p_holm": "p after Holm's correction for all pairs of strategies that are tested at the same budget",
     "level": (
-        "the significance level of p in Holm's correction. The smallest p that is not below its level has the same "
-        "level as all larger p"
+        "the significance level for p in Holm's correction. For m pairs, the smallest p has the level 0.05 / m, the "
+        "next p has the level 0.05 / (m - 1), and so on. After the first p that is not below its level, the level "
+        "stays the same"
     ),
     "verdict": f"the strategy with the better mean score is better than the other strategy if p_holm < {LEVEL:g}",
     "seconds": "the summed durations of a search's trainings, including trainings that run at the same time",
@@ -245,7 +246,8 @@ def _notes(
 ) -> list[str]:
     """Return the notes on a comparison.
 
-    `num_pairs` is the lowest number of pairs of strategies that are tested at one of the budgets, but at least 1.
+    At each budget, some pairs of strategies are tested. `num_pairs` is the number of tested pairs at the budget with
+    the fewest tested pairs. If this number is 0, `num_pairs` is 1.
     """
     notes, every = [], all_searches(searches)
     needed = fewest_repeats(num_pairs)

@@ -47,8 +47,8 @@ def run_comparison(
     """Run the searches that are not finished yet, compare all searches, and write the files.
 
     The full number of trials is always a budget. `at` adds budgets in trials, and `at_seconds` adds budgets in seconds.
-    The text `shortest` in `at_seconds` means the training time of the shortest search. If trials have different
-    amounts, this time is always a budget, and the result lists budgets in seconds before budgets in trials.
+    In `at_seconds`, the text `shortest` means the training time of the shortest search. If trials have different
+    amounts, `shortest` is always a budget, and the result lists budgets in seconds before budgets in trials.
 
     Raises:
         ConfigError: a budget is not positive, or a search does not reach it; or `optimum` is given with several
@@ -152,7 +152,8 @@ def _start_dispatcher(comparison: ComparisonPlan, progress: How, stack: ExitStac
 def _costs(seconds: Collection[float], shortest: float, has_shortest: bool) -> list[Budget]:
     """Return the budgets in seconds, the largest first. Raise ConfigError for a budget above `shortest`.
 
-    `shortest` is the training time of the shortest search in seconds. With `has_shortest`, it is also a budget.
+    `shortest` is the training time of the shortest search in seconds. If `has_shortest` is true, `shortest` is also a
+    budget.
     """
     if (longest := max(seconds, default=0.0)) > shortest:
         raise ConfigError(

@@ -120,9 +120,11 @@ def holm(p_values: Sequence[float]) -> list[tuple[float, int]]:
     the same divisor.
 
     For a test with the divisor d, the confidence interval at the level 0.05 / d excludes 0 exactly if the corrected
-    p-value is below 0.05. This interval is at least as wide as the interval at the level 0.05. The intervals are not
-    simultaneous: only the tests hold together at the level 0.05 (Guilbaud 2008, "Simultaneous Confidence Regions
-    Corresponding to Holm's Step-Down Procedure and Other Closed-Testing Procedures").
+    p-value is below 0.05. This interval is at least as wide as the interval at the level 0.05.
+
+    The probability that at least one test rejects a true hypothesis is at most 0.05. The probability that at least one
+    interval misses its true value may be higher: the intervals are not simultaneous (Guilbaud 2008, "Simultaneous
+    Confidence Regions Corresponding to Holm's Step-Down Procedure and Other Closed-Testing Procedures").
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """

@@ -214,8 +214,8 @@ def compare_studies(
     are_all = len(studies) <= _MAX_FOR_ALL_PAIRS
     method = {}
     if measure.yardstick is None:
-        interval = "for the difference of two winners' expected scores; not corrected for the number of pairs"
-        method = {"interval": f"95 %, {interval}"}
+        interval = "of the difference between two winners' expected scores; not corrected for the number of pairs"
+        method = {"interval": f"the 95 % confidence interval {interval}"}
         pairs = [pair for group in groups for pair in _fold_pairs(group, measure, are_all)]
         written = score_format(study.score for group in groups for study in group)
         by_label = {study.label: measure.measured(study.search) for study in studies}

@@ -13,7 +13,7 @@ Direction = Literal["maximize", "minimize"]
 _CHOICES = ("knee", "first_within_limits")
 _EXAMPLES = (
     "knee, first_within_limits, weights of metrics ({accuracy: 0.7, parameters: 0.3}), or the best of one metric, with "
-    "other metrics within shares of their best values ({best: accuracy, within: {parameters: 5 %}})"
+    "other metrics at most 5 % from their best values ({best: accuracy, within: {parameters: 5 %}})"
 )
 # Of 100 random trials, 45 % are on the Pareto front of 5 metrics, 5 % on that of 2 (Ishibuchi et al. 2008,
 # "Evolutionary many-objective optimization: a short review"). With 5 metrics, the hypervolume takes seconds per trial.
@@ -161,7 +161,7 @@ def share_of(given: Any) -> float:
     if match is not None:
         return float(match[1]) / 100
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e100:
-        raise ValueError(f"must have shares of the best values, written as 5 % or 0.05, given {given!r}")
+        raise ValueError(f"must say how far from its best value a metric may be, such as 5 % or 0.05, given {given!r}")
     return float(given)
 
 
@@ -173,7 +173,7 @@ def metrics_of(choice: str | Mapping[str, Any]) -> list[str]:
 
 
 SCALE = "study.scale"
-"""A point's key for the number of its scale. Numbers begin at 1, and the scale with the last number is the target."""
+"""The key under which a point has the index of its scale. The first index is 1, and the last scale is the target."""
 
 
 def _check_scales(given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def replaced(tree: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of the tree with these values set by dotted key.
+    """Return a copy of the tree with the values in `changes`, which are given by dotted key.
 
     A new value replaces the whole old value, even if the old value is a mapping. A new key creates nested mappings.
     Raise ConfigError for a key inside a list.

@@ -128,7 +128,7 @@ def redacted_names(tree: Any) -> list[str]:
 
 
 def values_of(tree: Any, secrets: Secrets, prefix: str = "") -> dict[str, str]:
-    """Return the value of each environment variable to which a tree or a text refers, by the variable's name.
+    """Return a dict from name to value, for all environment variables to which a tree or a text refers.
 
     The values come from `secrets` or, for names that `secrets` lacks, from the environment. Raise ConfigError if a
     variable has no value in either. `prefix` is the key of the tree or of the text.

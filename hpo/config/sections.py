@@ -53,7 +53,7 @@ FAILURES = 4
 # Seeds of NumPy's RandomState and of scikit-learn have 32 bits, and the number of the repeat is added to a seed.
 MOST_SEED = 2**31 - 1
 FILES_BYTES, MOST_FILES_BYTES = 100_000_000, 10**15
-"""The default (as in conf/study) and the maximum of `study.trial_files_bytes`."""
+"""Two values for `study.trial_files_bytes`: the first is the default, as in conf/study, and the second the maximum."""
 
 
 def objective_text(text: str) -> str:
@@ -202,8 +202,8 @@ class StudySection(Section):
             raise conflict(f"must have a score for each metric, {example}, given {self.target}", "study.target")
         if self.metrics is not None and self.stop_rule != "none":
             text = (
-                f"must be none if study.metrics is set, given {self.stop_rule}; a training with a poor {self.metric} "
-                f"may be good in another metric, so use split.race_after, which compares all metrics"
+                f"must be none, given {self.stop_rule}; with study.metrics, a training with a poor {self.metric} may "
+                f"be good in another metric, so use split.race_after, which compares all metrics"
             )
             raise conflict(text, "study.stop_rule")
         if self.imports_fill is not None and self.imports is None:

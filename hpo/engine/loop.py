@@ -354,7 +354,10 @@ def is_over(rules: Rules, record: Record, num_trials: int, minutes: float | None
 
 
 def is_ended_by_callback(record: Record, num_trials: int) -> bool:
-    """Return whether a callback has ended the search; an opened trial or a raised trial budget cancels the end."""
+    """Return whether a callback has ended the search.
+
+    If a trial was opened later, or if the budget of trials is larger now, return false.
+    """
     ends = [action for action in record.actions if action.do == "end_search"]
     return bool(ends) and len(record.trials()) <= ends[-1].after and num_trials <= (ends[-1].trials or 0)
 

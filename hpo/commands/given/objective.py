@@ -241,8 +241,8 @@ def _dimension(call: ast.Call, known: Mapping[str, Any], where: str) -> tuple[st
         return name, range_of(where, *ends, is_whole=is_whole, log=log, step=given.get("step"), starts_at_low=True)
     except (LookupError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"{where}: each argument must be a literal, or a variable from outside the function with a plain value; "
-            f"{_HINT}"
+            f"{where}: each argument must be a literal, or a variable that is defined outside the function and "
+            f"holds a number, a text or a list; {_HINT}"
         ) from error
 
 

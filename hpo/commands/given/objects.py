@@ -171,9 +171,10 @@ def call_with(
 ) -> Any:
     """Put the original Python values into a configuration, and call `function` with it.
 
-    `choices` and `constants` have the original values by the JSON values that they replace. A searched value that is
-    not in `choices` stays a JSON value. If a user has changed the JSON value of a constant, `_rebuilt` makes a new
-    Python value from the changed JSON value, or raises ConfigError.
+    `choices` and `constants` map each dotted key to its original values, by their JSON text (see `Known`). If the value
+    of the key in `config` has such a JSON text, the original value replaces it. A searched value that is not in
+    `choices` stays a JSON value. If a user has changed the JSON value of a constant, `_rebuilt` makes a new Python
+    value from the changed JSON value, or raises ConfigError.
 
     Do not move this function, because pickled functions refer to it by name.
     """

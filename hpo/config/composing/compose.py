@@ -312,9 +312,11 @@ def _chosen(override: Override, tree: Mapping[str, Any], anew: Mapping[str, Sequ
 
 
 def _metric_name(given: Any) -> str:
-    """Return the name of a score: the name of its column, or the common prefix of the names of its columns.
+    """Return the name of a score.
 
-    A prefix and a pattern lose trailing digits and punctuation. If no character remains, return `score`.
+    `given` is a column, a pattern such as `rmse_*`, or a list of columns. The score is named after the column, the
+    pattern, or the common prefix of the list. A pattern and a common prefix lose trailing digits and punctuation. If no
+    character remains, return `score`.
     """
     if isinstance(given, str) and not set(given) & set("*?["):
         return given

@@ -51,7 +51,7 @@ def resolve_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 def keep_names(text: str) -> str:
     """Return the text with a placeholder for each `${oc.env:NAME}`, whether or not the variable NAME is set.
 
-    A `${oc.env:NAME}` inside of another reference stays as it is. The only exception is `${oc.decode:${oc.env:NAME}}`.
+    Also replace each `${oc.decode:${oc.env:NAME}}` by a placeholder. Inside of any other reference, both forms stay.
     """
 
     def placeholder(match: re.Match[str]) -> str:
@@ -76,11 +76,12 @@ def targets(text: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def move_reference(
     text: str, path: tuple[str, ...], prefix: tuple[str, ...], place: tuple[str, ...], root: DictConfig
 ) -> str | None:
-    """Adapt the references in a text to a move of the subtree that contains the text; return the new text.
+    """Return a text with its references adapted, because the text moves to another tree.
 
-    The subtree moves from `root` to `place` in another tree. If a reference has its target in the subtree, an absolute
-    key in the reference becomes the target's key in the other tree, and a relative key stays. If the text also has
-    references to targets outside of the subtree, the values of these targets replace the references.
+    The text is part of a subtree, which moves from `prefix` in the tree `root` to `place` in another tree. If a
+    reference has its target in the subtree, an absolute key becomes the target's key in the other tree, and a relative
+    key stays. If the text also has references to targets outside of the subtree, the values of these targets replace
+    the references.
 
     Args:
         text: the text with the references.
@@ -112,7 +113,10 @@ def move_reference(
 
 
 def without_root(text: str, root: str) -> str:
-    """Return the text with the section `root` left out of the absolute keys to which its references refer."""
+    """Return the text without `root.` at the start of the absolute keys in references.
+
+    For example, with the root `objective_config`, `${objective_config.lr}` becomes `${lr}`.
+    """
 
     def write(match: re.Match[str]) -> str:
         return match[0].replace(match[1], match[1].removeprefix(f"{root}."))

@@ -180,6 +180,9 @@ def plain_value(value: Any) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error as one line of at most 300 characters; if the error has a cause, of the cause."""
+    """Return the message of an error as one line of at most 300 characters.
+
+    If the error has a cause, return the message of the cause instead.
+    """
     cause = error.__cause__ or error
     return " ".join(str(cause).split())[:300]
