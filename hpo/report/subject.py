@@ -35,17 +35,17 @@ class Subject:
 
     Attributes:
         trials: all trials, in the order of their numbers.
-        finalists: the finalists as trained on fresh seeds, if the scores of these trainings chose the winner. Empty if
-            the search's scores chose the winner.
+        finalists: the finalists as trained on fresh seeds. Empty if the winner was chosen without scores on fresh
+            seeds.
         default: the default configuration; None if there is none, or if it is not in the space.
         no_default: why there is no default configuration; None if there is one, even outside the space.
-        trainings: the trials as the search left them, then their further trainings after the search. A further
-            training is also a `Trial`, with the number of the trial that it trains further. None = `trials`.
+        trainings: the trials as the search left them. Then, for each trial that was fully trained after the search,
+            a second `Trial` with the same number. None = `trials`.
         other_trainings: trainings after the search that are not in `trainings`, such as the finalists' on fresh seeds.
         workers: the configured number of workers; None = as many as the machines have room for.
         gpus: number of GPUs of each worker.
-        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the order in which
-            trials end has no influence on the search (see `Rules.waits`).
+        lanes: number of parallel trainings on the study's clock. None if `order` is `clock` and the search does not
+            depend on which trials end first (see `Rules.waits`).
         order: when the strategy gets a result: `clock` = as soon as the study's clock reaches the result, `free` = as
             soon as the result arrives.
         clock: start and end of each ended task on the study's clock; empty if `Rules.waits` is False.
@@ -260,7 +260,11 @@ class Subject:
 
     @property
     def scored_text(self) -> str:
-        """The number of trials in `scored` as text, with their amount and scale if the study has several of these."""
+        """The number of trials in `scored`, as text.
+
+        If the study's trials have different amounts, the text also says the amount of the trials in `scored`. If the
+        study has scales, the text also says their scale (see `at_scale`).
+        """
         amounts = {t.amount for t in self.trials if t.amount is not None}
         kind = f"complete trial*, trained for {max(amounts)}" if len(amounts) > 1 else "complete trial*"
         return format_count(len(self.scored), kind) + self.at_scale

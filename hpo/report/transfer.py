@@ -162,11 +162,12 @@ class ScaleResults:
         """The reason why the loss at the target is not predicted; None if the loss is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
-            law = f"a power law of loss over cost needs at least {FEWEST_SCALES} scales"
+            law = "a power law of loss over cost needs"
             if self.target < FEWEST_SCALES:
-                return f"{law}; there are {self.target}"
+                return f"{law} at least {FEWEST_SCALES} scales; there are {self.target}"
             return (
-                f"{law}, {FEWEST_SCALES - 1} of them below the target with a score; {len(below)} of these have a score"
+                f"{law} scores at {FEWEST_SCALES - 1} or more scales below the target; this study has scores at "
+                f"{len(below)}"
             )
         if any(trial.loss != trial.score or trial.loss <= 0 for trial in below):
             return "a power law needs a metric that is above 0 and minimized, unlike this one"

@@ -30,7 +30,8 @@ class Stop(Exception):  # noqa: N818 -- it is not an error
 class Steering:
     """Offers actions to a callback: add a point, retry failed trials, end the search.
 
-    The search calls the callback after a trial's end. Each action takes effect at the trial's end on the study's clock.
+    The search calls the callback when the study's clock reaches a trial's end. Each action takes effect at this time on
+    the clock.
 
     Attributes:
         study: the study.

@@ -55,7 +55,7 @@ def wait_briefly_for_threads() -> None:
     def end_wait(*_: object) -> None:
         # Without a live thread, Python has left the wait already.
         if names := ", ".join(repr(thread.name) for thread in running if thread.is_alive()):
-            sys.stderr.write(f"threads of the objective that did not end were stopped: {names}\n")
+            sys.stderr.write(f"threads that the objective left running were stopped: {names}\n")
             raise _LeftBehindError
 
     show = sys.unraisablehook

@@ -32,8 +32,9 @@ _MOST_POINTS = 200
 class StatusWriter(Progress):
     """Writes status.json and running.json after changes, at most every 2 seconds, in a thread.
 
-    On entry the status is `running`. After an exit with an error, the status is `failed`. After any other exit, the
-    status is `open` in an ask-and-tell session, and `interrupted` in a search. Then `conclude` writes the final status.
+    Use an instance in a `with` block. Inside the block, the status is `running`. If an error ends the block, the status
+    is `failed` afterwards. If the block ends without an error, the status is `open` in an ask-and-tell session, and
+    `interrupted` in a search, until the caller calls `conclude`. `conclude` writes the final status.
 
     Args:
         study: the study.

@@ -63,7 +63,7 @@ class CoordinateCheck:
 
     @cached_property
     def steepest(self) -> Mapping[str, tuple[int, float]]:
-        """For each layer a pair: a step, and the steepest slope in `slopes`, which the layer has at this step.
+        """The steepest slope of each layer over all steps, as a pair (step, slope); see `slopes`.
 
         The layer with the steepest slope is first.
         """

@@ -58,8 +58,8 @@ class FreshScore(TypedDict):
     scores: Annotated[
         NotRequired[dict[str, Spread]],
         Field(
-            description="mean on fresh seeds of each metric, each number with a limit and each number in "
-            "study.measured, by name; absent if only one name exists"
+            description="means on fresh seeds, by name; the names are the metrics, the values with a limit and the "
+            "values in study.measured; absent if the only name is the metric"
         ),
     ]
 
@@ -77,8 +77,8 @@ class Winner(TypedDict):
     reached: Annotated[
         NotRequired[float | None],
         Field(
-            description="amount of training at the last report, the smallest over folds and seeds; null = a training "
-            "without reports; absent if `amount` is null"
+            description="how far the winner was trained at its last report, in the unit of `amount`; with several "
+            "folds or seeds, the smallest value; null = a training without reports; absent if `amount` is null"
         ),
     ]
     score: Annotated[float, Field(description="mean of `values`")]
@@ -103,13 +103,16 @@ class Winner(TypedDict):
     notes: Annotated[NotRequired[dict[str, float | str]], Field(description="the objective's notes; absent if none")]
     fresh: Annotated[
         NotRequired[FreshScore],
-        Field(description="the winner's scores on fresh seeds; absent if scores in the search chose the winner"),
+        Field(
+            description="the winner's scores on fresh seeds; absent if the winner was chosen without such scores, for "
+            "example in a study without finalists"
+        ),
     ]
     scores: Annotated[
         NotRequired[dict[str, Spread]],
         Field(
-            description="mean in the search of each metric, each number with a limit and each number in "
-            "study.measured, by name; absent if only one name exists and the report has no `front`"
+            description="means in the search, by name; the names are the metrics, the values with a limit and the "
+            "values in study.measured; absent if the only name is the metric and the report has no `front`"
         ),
     ]
     config: str
@@ -129,15 +132,15 @@ class Short(TypedDict):
     reached: Annotated[
         NotRequired[float | None],
         Field(
-            description="amount of training at the last report, the smallest over folds and seeds; null = a training "
-            "without reports; absent if `amount` is absent"
+            description="how far the trial was trained at its last report, in the unit of `amount`; with several "
+            "folds or seeds, the smallest value; null = a training without reports; absent if `amount` is absent"
         ),
     ]
     scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="mean of each metric, each number with a limit and each number in study.measured, by name; "
-            "absent if only one name exists"
+            description="means by name; the names are the metrics, the values with a limit and the values in "
+            "study.measured; absent if the only name is the metric"
         ),
     ]
     is_on_front: Annotated[NotRequired[bool], Field(description="absent if the study has one metric and no limit")]
@@ -162,8 +165,8 @@ class DefaultTrial(TypedDict):
     scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="mean of each metric, each number with a limit and each number in study.measured, by name; "
-            "absent if only one name exists, or if the trial is not complete"
+            description="means by name; the names are the metrics, the values with a limit and the values in "
+            "study.measured; absent if the only name is the metric, or if the trial is not complete"
         ),
     ]
     gain: Annotated[
@@ -426,7 +429,7 @@ def read_winner(report: ReportJson) -> Iterator[Block]:
     score = f"**{view.values_with_spread}**{spread_note(view)}{view.amount_text}"
     result = f"Trial {view.trial}: {score}, chosen by {report['chosen_by']}."
     if reason := reason_missing(winner.get("expected")):
-        result = f"{result} How much of this score is chance is not known: {reason}."
+        result = f"{result} It is not known how much of this score is chance: {reason}."
     if scores := [*_metrics_table(report)]:
         yield from (Paragraph(result), *scores, Paragraph(against))
     else:

@@ -146,7 +146,8 @@ class _Guard:
 async def _events(request: Request, watch: Watch, seen: int, parts: frozenset[str] | None) -> AsyncIterator[str]:
     """Yield the changes of a page since its version `seen` as server-sent events.
 
-    `parts` are the visible parts of the page, which are refreshed meanwhile; None = all parts.
+    `parts` are the parts of the page that the viewer sees; None = all parts. Until this generator ends, the server
+    refreshes the parts.
     """
     with watch.viewed(parts):
         yield "retry: 2000\n\n"

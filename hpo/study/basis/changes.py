@@ -81,7 +81,7 @@ class Basis:
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
         """Return whether a fingerprint would show a change in the content of the data file that was at `path`.
 
-        Return True if this basis has data and `now` has none.
+        If this basis has no data, return False. If only `now` has no data, return True, although nothing is compared.
         """
         if self.data is None:
             return False
@@ -142,7 +142,7 @@ def refuse_changes(before: Basis, now: Basis, name: str, are_allowed: bool) -> N
     if changes and not are_allowed:
         anyway = f"`hpo resume {name} --allow-changes`"
         if ObjectivePath.of(before.config["objective"]).is_pickled:
-            anyway = f"hpo.search(..., allow_changes=True), but not with {anyway}, which uses the stored function"
+            anyway = f"hpo.search(..., allow_changes=True); {anyway} would use the stored function"
         raise StudyError(
             f"study '{name}': has changed since its start: {first_of(changes)}; undo the changes, choose another "
             f"study.name, or continue anyway with {anyway} (the report will mention the changes)"

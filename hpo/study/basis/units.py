@@ -67,8 +67,8 @@ class Units:
 
     Attributes:
         metrics: the names of the metrics that the objective lists; may be empty.
-        by_metric: by name of the metric, the units that `describe_method` returns in `counted_in`; None without
-            `counted_in`. The unit of any other metric depends on no setting.
+        by_metric: the units that `describe_method` returns in `counted_in`, by metric name; None without `counted_in`.
+            If a metric is not in this mapping, its unit depends on no setting.
     """
 
     metrics: Collection[str]
@@ -111,8 +111,9 @@ class Units:
     def differences(self, metric: str, other: "Units") -> dict[str, tuple[Any, Any]]:
         """Return the settings that give a metric different units in `self` and in `other`.
 
-        Each setting maps to its values in `self` and in `other`. A value is None if the unit in that object does not
-        depend on the setting. Return {} if `by_metric` is None in `self` or in `other`.
+        Each setting maps to a pair: its value in `self` and its value in `other`. If the unit in `self` does not depend
+        on the setting, the first value is None. If the unit in `other` does not depend on the setting, the second value
+        is None. If `by_metric` is None in `self` or in `other`, return {}.
         """
         if self.by_metric is None or other.by_metric is None:
             return {}

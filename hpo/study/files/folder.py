@@ -110,9 +110,9 @@ class StudyFolder:
             write_atomically(self.function_path, function.to_bytes())
 
     def write_rows(self, function: "PickledFunction | None") -> None:
-        """Write the data that a user gave from Python together with `function` to `given_data_dir`.
+        """Write the rows of data in `function` to `given_data_dir`. A user gave these rows from Python.
 
-        Do nothing if no data were given, or if `given_data_dir` exists.
+        If `function` is None or has no rows, do nothing. If `given_data_dir` exists, do nothing.
         """
         rows = None if function is None else function.rows
         if rows is None or not rows.has_rows or self.given_data_dir.exists():
@@ -310,9 +310,9 @@ class StudyFolder:
 
 
 def find_study(name: str) -> StudyFolder:
-    """Return the folder of the study with this name under `runs/`, or at this path.
+    """Return the folder of a study. `name` is the study's name under `runs/`, or the path of the study's folder.
 
-    Raise StudyError if there is no study.
+    If there is no such study, raise StudyError.
     """
     if "://" in name:
         raise StudyError(
@@ -352,10 +352,11 @@ def studies_in(runs: Path) -> list[Path]:
 def listed_in(folder: Path) -> Iterator[Path]:
     """Yield the folders below `folder` that a list of studies shows.
 
-    Such a folder has a study, has imported trials, is unreadable, or belongs to a study that a process is starting.
+    Such a folder has a study, has imported trials, is unreadable, or belongs to a study that a process is starting. If
+    runs/ does not exist, yield nothing.
 
     Raises:
-        StudyError: `folder` cannot be read, or it is missing and is not runs/.
+        StudyError: `folder` cannot be read, or a folder other than runs/ does not exist.
     """
     try:
         # Skip hidden folders, which are being copied or removed.

@@ -256,8 +256,8 @@ def _refuse_missing_columns(path: Path, row: Row, space: Space, fill: Mapping[st
         if key not in row and key not in fill:
             raise StudyError(
                 f"study.imports: {path} has no column '{key}'; its columns are {', '.join(row)}; if one of these is "
-                f"'{key}' under another name, use `hpo import NEW --csv {path} --rename OLD={key}`; if '{key}' had one "
-                f"value in all these trials, use 'study.imports_fill={{{key}: VALUE}}'"
+                f"'{key}' under another name, use `hpo import NEW --csv {path} --rename OLD={key}`; if '{key}' had the "
+                f"same value in all trials of the table, use 'study.imports_fill={{{key}: VALUE}}'"
             )
 
 
@@ -316,7 +316,7 @@ def metrics_of_table(path: Path) -> Mapping[str, Any]:
 def _are_unnamed(metrics: Mapping[str, Any]) -> bool:
     """Return whether the metrics of a table have the default names (see `unnamed`).
 
-    The order of such metrics decides which metric of the study each of them is.
+    Such metrics match by position: the first metric of the table is the first metric of the study, and so on.
     """
     return list(metrics) == unnamed(len(metrics))
 

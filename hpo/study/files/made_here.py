@@ -45,7 +45,10 @@ def remember(config: StudyConfig, pickled: PickledFunction | None = None, reache
 
 
 def is_made_here(config: StudyConfig, pickled: PickledFunction | None = None) -> bool:
-    """Return whether this user has run or trusts studies like `config`; `remember` names the settings to compare."""
+    """Return whether this user has run, or trusts, studies like `config`.
+
+    Such studies have the same objective and space; the function `remember` describes all settings that must be equal.
+    """
     return _digest(config, pickled) in _known_digests()
 
 

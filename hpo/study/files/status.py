@@ -163,7 +163,7 @@ def _read_file(folder: StudyFolder) -> Status | None:
 
 
 def _derive_status(folder: StudyFolder) -> Status:
-    """Derive the status of a study without a status file from the study's configuration, report and record."""
+    """Return the status of a study that has no status file, computed from its configuration, report and record."""
     config, report = folder.config(), folder.report()
     section, winner, counts = config.study, inner(report, "winner"), inner(report, "counts")
     trials = {state: counts.get(state, 0) for state in STATES} if counts else _count_recorded(folder, config)

@@ -183,7 +183,7 @@ def notes_on_data(examples: Examples | None, plan: Plan | None) -> tuple[str, ..
     return (
         *examples.notes,
         "data: the examples have no digests (one hash per example), so duplicates are not found; two test splits "
-        "count as the same split if their examples have the same numbers and labels",
+        "count as the same split if their examples have the same indices and labels",
     )
 
 
@@ -240,8 +240,8 @@ def refuse_no_amounts(own: SearchDescription, who: str) -> None:
 def _refuse_bad_amounts(study: PreparedStudy) -> None:
     """Refuse an objective that cannot train the amounts that the strategy sets.
 
-    Also refuse an objective that needs amounts if the strategy sets none, and trainings that end before the largest
-    amount.
+    If the strategy sets no amounts, refuse an objective that needs amounts. If a training would end before the largest
+    amount, refuse the study.
     """
     name, needed, path = study.config.strategy["name"], study.own.amounts_need, ObjectivePath.of(study.config.objective)
     if study.objective.continues and path.form == "config":
@@ -287,7 +287,6 @@ def _refuse_short_trainings(study: PreparedStudy) -> None:
             where = f"space.{key}: with {point[key]!r}"
     if (shortest := length(point)) < full:
         raise ConfigError(
-            f"{where} a training has the length {shortest:g}, and must reach strategy.max_amount={full}, because all "
-            f"trainings of this amount count as equally long; set strategy.max_amount="
-            f"{max(1, math.floor(shortest))}, or make trainings longer"
+            f"{where} a training has the length {shortest:g}, and so ends before strategy.max_amount={full}; set "
+            f"strategy.max_amount={max(1, math.floor(shortest))}, or make trainings longer"
         )

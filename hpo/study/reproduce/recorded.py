@@ -266,7 +266,7 @@ def _changed_data(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[s
 def changed_code(report: Mapping[str, Any], study: PreparedStudy) -> Iterator[str]:
     """Yield a line for each difference between the study's current code and the code in the report.
 
-    Compare the revisions of the toolkit's search code, the user's code, the toolkit's files and the library versions.
+    Compare the user's code, the toolkit's files, the toolkit's REVISION numbers, and the library versions (see `Code`).
     Leave out the libraries in the report's `environment`, because `read_files` compares their versions. If `report` is
     empty, yield nothing.
 

@@ -40,9 +40,11 @@ class Replay:
     rows: Sequence[Row]
 
     def study_of(self, prepared: PreparedStudy) -> PreparedStudy:
-        """Return the replay's prepared study, with the added points and the stops of trials of the original study.
+        """Return the replay's prepared study.
 
-        With `study.order=free`, also set the field `script`: the outcomes that were known at each original proposal.
+        In the replay, the search repeats two user actions: it adds the points that users added to the original study,
+        and stops the trials that they stopped. If `study.order` is `free`, also set the field `script`: the outcomes
+        that were known at each original proposal.
 
         Raises:
             HpoError: `added_points` or `user_actions` in the report cannot be read.

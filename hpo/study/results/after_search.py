@@ -79,10 +79,10 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
-    """Return the trials that have outcomes of other trainings after the search than the full trainings in `further`.
+    """Return the trainings after the search that `further` lacks, joined to one `Trial` for each trained trial.
 
-    The other trainings are trainings on fresh seeds, and full trainings that `further` lacks. Each returned trial has
-    only the outcomes of the other trainings.
+    `further` has full trainings. It lacks all trainings on fresh seeds, and some full trainings, such as those in which
+    a task failed. Each returned trial has only the outcomes of trainings that `further` lacks.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []

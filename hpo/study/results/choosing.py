@@ -60,9 +60,9 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     - `first_within_limits`: the trial with the best value of the first metric; all trials on the front keep the limits.
     - weights by metric: the trial with the smallest weighted sum of the scaled losses. A metric without a weight does
       not count.
-    - `{best: a, within: {b: share}}`: the trial with the best `a` among the trials whose `b` is worse than the front's
-      best `b` by at most this share. If no trial meets all shares, the choice is among the trials that exceed the
-      shares least.
+    - `{best: a, within: {b: share}}`: the trial with the best `a` among the trials whose `b` is near the front's best
+      `b`. With the share 0.05, `b` may be up to 5 % worse than the best `b`. If no trial is near enough in every such
+      metric, the choice is among the trials that are the least too far away, summed over these metrics.
     """
     members = sorted(members, key=lambda trial: trial.number)
     return members[choose_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
@@ -96,9 +96,10 @@ def put_chosen_first(leaders: Sequence[Trial], members: Sequence[Trial], goal: G
 
 
 def _excess(losses: Array, names: Sequence[str], shares: Mapping[str, Any]) -> Array:
-    """Return for each trial by how much it exceeds the shares in `within` (see `choose`), summed over the metrics.
+    """Return how far each trial is beyond the allowed distances from the front's best losses, summed over metrics.
 
-    A share is the allowed distance from the front's best loss in a metric, divided by that loss's absolute value.
+    A distance is the trial's loss minus the best loss, divided by the absolute value of the best loss. If the best loss
+    is 0, the distance is not divided. `shares` has the allowed distance for each metric in `within` (see `choose`).
     """
     beyond = np.zeros(len(losses))
     for name, share in shares.items():

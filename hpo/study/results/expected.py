@@ -135,7 +135,10 @@ def bounded(value: float, half: float, bounds: Bounds) -> tuple[float, float]:
 
 
 def expected_of(run: StudyRun) -> Expected | None:
-    """Return the winner's scores, corrected for the choice of the winner by noisy scores.
+    """Return the scores to expect from new trainings of the winner.
+
+    The winner's recorded scores are too good on average, because the winner was chosen by noisy scores. The expected
+    scores are corrected for this choice.
 
     The candidates for the winner are the finalists or, without finalists, the complete trials with the winner's scale
     and amount. The noise of the finalists' scores is estimated from fresh seeds and from the search.
@@ -145,8 +148,8 @@ def expected_of(run: StudyRun) -> Expected | None:
 
     Returns:
         The expected scores. None if there is no winner, or if the noise of the scores is unknown. Also None if
-        `hpo extend` made the study and no finalist has scores on fresh seeds: the other study has chosen the trials by
-        scores on the same seeds, and this study cannot correct this choice.
+        `hpo extend` made the study and no finalist has scores on fresh seeds. In such a study, the trials were selected
+        from another study by scores on the same seeds, and this function cannot correct for the selection.
     """
     winner, goal = run.winner, run.goal
     if winner is None or (run.config.study.extends is not None and not run.fresh):
@@ -174,8 +177,8 @@ def _search_candidates(run: StudyRun, equal: Sequence[Trial], noisy: Sequence[Tr
     """Return the trials that could have become the winner, and their `Candidates`; None if the noise is unknown.
 
     Take these trials from `equal`, the complete trials with the winner's scale and amount. With several folds or seeds,
-    estimate the noise from the trials in `noisy`. With one fold and one seed, compute the noise of a share of examples
-    from the number of examples; the noise of other metrics is then unknown.
+    estimate the noise from the trials in `noisy`. With one fold and one seed, the noise is known only for a metric that
+    is a share of examples. Compute this noise from the number of examples.
     """
     values = _values(equal, run.goal, run.layout)
     keep_limits = np.array([trial.excess == 0 for trial in equal])

@@ -17,7 +17,9 @@ _LEAST_SHARE = 1e-5
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of trials' losses. A trial has one loss per column: a fold or, with a hold-out split, a seed.
+    """The noise of trials' losses. Each trial has one loss per column.
+
+    A column is a fold. With a hold-out split, a column is a seed.
 
     Attributes:
         variances: for each trial, the variance of a single loss around its expected value. The expected value is the
@@ -43,7 +45,7 @@ class Noise:
     def pooled_with(self, before: "Noise") -> "Noise":
         """Return this noise, with each variance pooled with the variance of the same trial in `before`.
 
-        The degrees of freedom weight the variances.
+        The pooled variance is a weighted mean, and the weights are the degrees of freedom.
         """
         freedom = self.freedom + before.freedom
         variances = (self.freedom * self.variances + before.freedom * before.variances) / freedom

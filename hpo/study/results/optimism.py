@@ -15,7 +15,10 @@ from hpo.study.results.noise import Noise
 from hpo.trials.fronts import Array, best_first, is_on_front
 
 Choose = Callable[[Array], int | None]
-"""A function from the trials' means, with shape (trials, names), to the winner's row; None without a winner."""
+"""A function that gets the trials' means, with shape (trials, names), and returns the row index of the winner.
+
+If there is no winner, the function returns None.
+"""
 
 # A trial is no candidate if it is worse than the median by more than this multiple of the best trial's lead over the
 # median.
@@ -152,7 +155,8 @@ def near_best(means: Array, keep_limits: NDArray[np.bool], num_metrics: int = 1)
     """Return the row indexes of the trials that may be the best.
 
     Leave out trials that are far worse than the median trial in the leading metric, such as diverged trainings. With
-    several metrics, include the trials on the Pareto front. If more than 1000 trials remain, return only the best 1000.
+    several metrics, keep every trial on the Pareto front, even a far worse one. If more than 1000 trials remain, return
+    only the best 1000.
 
     Args:
         means: the means of the trials, with shape (trials, names). Lower means are better.

@@ -206,7 +206,8 @@ class StudyRun:
     def fresh(self) -> dict[int, Trial]:
         """The complete finalists by trial number, with only their scores on fresh seeds.
 
-        {} without finalists, and while a finalist is running; then the scores in the search decide about the winner.
+        If there are no finalists, or if a finalist is still running, the dict is empty. An empty dict means that the
+        winner is chosen by scores in the search.
         """
         return {trial.number: trial for trial in deciding_finalists(self._fresh_finalists)}
 
@@ -230,7 +231,7 @@ class StudyRun:
 
     @property
     def fresh_winner(self) -> Trial | None:
-        """The winner with only its scores on fresh seeds; None if the scores in the search decide about the winner."""
+        """The winner with only its scores on fresh seeds; None if `fresh` does not contain the winner."""
         return None if self.winner is None else self.fresh.get(self.winner.number)
 
     @cached_property

@@ -94,7 +94,7 @@ def test_a_thread_that_an_objective_has_left_holds_up_the_command_for_some_secon
     command = [sys.executable, "-c", code, "search", "objective=leaves:run", *LOCAL, "study.trials=1"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "finished")
-    assert done.stderr == "threads of the objective that did not end were stopped: 'left'\n"
+    assert done.stderr == "threads that the objective left running were stopped: 'left'\n"
 
 
 TRAINER = """
