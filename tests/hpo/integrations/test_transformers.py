@@ -209,7 +209,7 @@ ENDS = [
 @pytest.mark.parametrize(("space", "arguments", "line"), ENDS)
 def test_a_training_that_ends_before_the_largest_amount_is_refused(tmp_path, space, arguments, line):
     trainer = new_trainer(tmp_path, arguments={"eval_strategy": "epoch"} | arguments)
-    with pytest.raises(hpo.HpoError, match=rf"{line}.* must reach strategy\.max_amount=9"):
+    with pytest.raises(hpo.HpoError, match=rf"{line}.* before strategy\.max_amount=9"):
         searched(objective_of(trainer), {"learning_rate": [1e-3], **space}, strategy={"name": "asha", "max_amount": 9})
     says = r"TrainingArguments\(\w+=\d+\) ends after \d evaluations, before strategy.max_amount=9; train longer"
     refuses(ValueError, says, train, trainer, RunningTrial(TASK | {"max_amount": 9}))
