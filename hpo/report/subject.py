@@ -50,7 +50,7 @@ class Subject:
             soon as the result arrives.
         clock: start and end of each ended task on the study's clock; empty if `Rules.waits` is False.
         scale_results: the trials by scale; None for a study without scales.
-        given: the keys of points that the strategy did not choose: first points, and points added by the user.
+        given: `Trial.key` of each point that the strategy did not choose: first points, and points added by the user.
         is_extension: whether this study extends another study, from which its trials were selected.
         is_over: False on the live page of a study that has not ended; then `winner` is the best trial so far.
     """
@@ -152,7 +152,7 @@ class Subject:
 
     @cached_property
     def scored(self) -> list[Trial]:
-        """The complete trials of the largest scale that have the largest amount; their scores are comparable."""
+        """The complete trials at the largest scale, and with the largest amount there; their scores are comparable."""
         complete = at_largest_scale([t for t in self.trials if t.state == "complete" and math.isfinite(t.loss)])
         longest = max((t.amount or 0 for t in complete), default=0)
         return [t for t in complete if (t.amount or 0) == longest]

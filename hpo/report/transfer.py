@@ -111,8 +111,10 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
-        A scale's cost is the sum of its trials' costs on the study's clock, if the mean of these costs differs between
-        scales. Otherwise, a scale's cost is the number of its trainings times its value in `costs`.
+        A scale's cost is the total cost of its trials on the study's clock.
+
+        If the mean cost of a trial on this clock is the same at every scale, a scale's cost is (the number of trainings
+        at the scale) * (the scale's value in `costs`).
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])
@@ -162,12 +164,12 @@ class ScaleResults:
         """The reason why the loss at the target is not predicted; None if the loss is predicted."""
         below = [ranked[0] for ranked in self.ranked[:-1] if ranked]
         if self.target < FEWEST_SCALES or len(below) < FEWEST_SCALES - 1:
-            law = "a power law of loss over cost needs"
+            law = "a power law of loss over cost"
             if self.target < FEWEST_SCALES:
-                return f"{law} at least {FEWEST_SCALES} scales; there are {self.target}"
+                return f"{law} needs at least {FEWEST_SCALES} scales; there are {self.target}"
             return (
-                f"{law} scores at {FEWEST_SCALES - 1} or more scales below the target; this study has scores at "
-                f"{len(below)}"
+                f"{law} needs complete trials at {FEWEST_SCALES - 1} or more scales below the target; this study has "
+                f"complete trials at {len(below)}"
             )
         if any(trial.loss != trial.score or trial.loss <= 0 for trial in below):
             return "a power law needs a metric that is above 0 and minimized, unlike this one"

@@ -226,7 +226,7 @@ class SessionDispatcher:
     def wait(self, timeout: float | None = None) -> Sequence[TaskReport]:
         """Return the dispatcher's new reports. Wait for a report at most `timeout` seconds; None = no limit.
 
-        If tasks run in other processes, wait at most half a second.
+        If tasks run in other processes, wait at most half a second, even if `timeout` is longer or None.
 
         If tasks run in this process, each call after a signal raises Stopped. If tasks run in other processes, the
         first call after a signal lets the tasks save their states and end, and returns the last outcomes. If there are

@@ -161,7 +161,10 @@ class Progress(Observer, AbstractContextManager["Progress", None]):
         return f"best {self._study.metric} {best}"
 
     def _point_texts(self, point: Mapping[str, Any]) -> list[str]:
-        """Return the epoch and the leading metric of a report as texts, which are empty if the report lacks them."""
+        """Return two texts about a report: the epoch, and the value of the leading metric.
+
+        If the report has no epoch, the first text is empty. If the report has no such value, the second text is empty.
+        """
         epoch = f"epoch {point['epoch']}" if "epoch" in point else ""
         epoch += f"/{point['epochs']}" if epoch and "epochs" in point else ""
         value: Any = point.get(self._study.metric)

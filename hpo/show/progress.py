@@ -128,8 +128,8 @@ class TerminalProgress(Progress):
     def trial_finished(self, trial: Trial) -> None:
         """Count the trial and print its line.
 
-        After 200 lines, print at most 10 lines per second, and leave out the lines of the other trials. The lines of a
-        new best trial and of the search's final trial are always printed.
+        After 200 lines, skip the line if the last line was printed less than 0.1 seconds ago. Never skip the line of a
+        new best trial or of the search's final trial.
         """
         self._is_first_trial = False
         is_best = self._count(trial)

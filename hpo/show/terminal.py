@@ -175,7 +175,8 @@ def _say(text: str) -> None:
 def _print_times(study: PreparedStudy, cost: Mapping[str, Any]) -> None:
     """Print the time that a search took on simulated workers.
 
-    If the search had several workers that were idle for more than 40 % of their time, print this share, too.
+    If there were several workers, and all workers together were idle for more than 40 % of their time, also print this
+    percentage.
     """
     dispatch = study.config.dispatch
     if cost.get("wall_seconds") is None:

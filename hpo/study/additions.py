@@ -21,8 +21,10 @@ _log = logging.getLogger(__name__)
 def queued_points(study: PreparedStudy, record: Record) -> list[Add]:
     """Return the new points that other programs queued, for example with `enqueue_trial`.
 
-    Ignore points that were added before. Also ignore invalid points and points that the study already has (see
-    `_add_of`), and log a warning for each of these points. Log a warning for each returned point, too.
+    Log a warning for each returned point.
+
+    If a point is invalid, log a warning, and ignore the point. If a point already has a trial, do the same, unless this
+    trial failed (see `_add_of`). If a point was added to the study before, ignore the point without a warning.
     """
     points: dict[str, Add] = {}
     added = {point_key(each.point) for each in record.added}

@@ -208,7 +208,7 @@ def _continue(study: PreparedStudy, frozen: StudyConfig) -> Record:
         notes.write_basis(now)
     if changes and (failed := failed_trials(record)):
         trials = format_count(len(failed), "trial*")
-        message = "%s failed before the study changed; to train them again, run `hpo retry %s`"
+        message = "%s failed before the configuration, data or code changed; retry them with `hpo retry %s`"
         _log.warning(message, trials, study.reference)
     study.folder.write_function(study.objective.pickled)
     study.folder.write_rows(study.objective.pickled)

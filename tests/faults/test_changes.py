@@ -282,4 +282,4 @@ def test_once_the_code_of_failed_trials_has_changed_it_says_how_to_train_them_ag
     hpo.search("mine:train", space, strategy="grid", direction="maximize", name="m", settings=HERE, progress=False)
     edit("mine.py", "    assert config['lr'] < 0.5\n", "")
     printed = "".join(command(capsys, "resume", "m", "--allow-changes")[1:])
-    assert "2 trials failed before the study changed; to train them again, run `hpo retry m`" in printed
+    assert "2 trials failed before the configuration, data or code changed; retry them with `hpo retry m`" in printed

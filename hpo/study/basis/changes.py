@@ -81,7 +81,8 @@ class Basis:
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
         """Return whether a fingerprint would show a change in the content of the data file that was at `path`.
 
-        If this basis has no data, return False. If only `now` has no data, return True, although nothing is compared.
+        If this basis has no data, return False. If this basis has data and `now` has none, return True, so that a new
+        path is allowed without a comparison.
         """
         if self.data is None:
             return False
@@ -166,7 +167,7 @@ def refuse_other_data(before: Basis, now: Basis, name: str) -> None:
 
 
 def allowed_change(before: Basis, now: Basis, trials: Sequence[Trial]) -> AllowedChange:
-    """Return a description of the changes from `before` to `now` for the record, after the user allowed these changes.
+    """Return a description of the changes from `before` to `now`. The caller writes this description to the record.
 
     `trials` are the study's trials so far.
     """

@@ -36,7 +36,7 @@ _TRAINING_NAME = re.compile(r"train-.+-\d{8}-\d{6}-\d{6}")
 class StudyFolder:
     """The folder of one study: the absolute paths of its files, and operations on these files.
 
-    `config`, `make` and `inside` refuse links that lead out of the folder, because another user may have made it.
+    Another user may have made the folder, so `config`, `make` and `inside` refuse links that lead out of the folder.
     """
 
     def __init__(self, path: Path) -> None:

@@ -33,7 +33,7 @@ def unnamed(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class ImportedTable:
-    """How many trials of a table a study imports, and how many the study skips.
+    """A table from which a study imports trials, with the numbers of imported and skipped trials.
 
     Attributes:
         source: the table's path.

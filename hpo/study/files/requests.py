@@ -27,7 +27,7 @@ _SESSION_ADVICE: Mapping[Verb, str] = {
     "add": "add the point in the session's process (`session.add`), or repeat the request after the session's end",
     "retry": "add the failed trial's point in the session's process (`session.add`), or repeat the request after the "
     "session's end",
-    "stop": "close the session in the session's process (`session.close()`), or end this process",
+    "stop": "call `session.close()` in the session's process, or end the session's process",
     "raise": "close the session (`session.close()`), and repeat the request",
 }
 

@@ -57,7 +57,10 @@ def refuse_bad_data(study: PreparedStudy) -> None:
 
 
 def _refuse_bad_space(study: PreparedStudy) -> None:
-    """Refuse searched keys that configuration and objective lack, and searched values that the objective rejects."""
+    """Refuse a searched key that neither the configuration nor the objective has.
+
+    Also refuse a searched value that the objective rejects.
+    """
     config, space, own = study.config, study.space, study.own
     flat = flatten(config.objective_config)
     keys = {*flat, *own.space, *(own.keys or ())}

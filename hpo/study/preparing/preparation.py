@@ -239,8 +239,8 @@ def load_study(
 
     Args:
         name: the study's name under runs/, or its folder.
-        config: the configuration; None = the frozen configuration. Without `allow_changes`, only `FREE_KEYS` may differ
-            from the frozen configuration, such as the budget and the workers.
+        config: the configuration; None = the frozen configuration. Without `allow_changes`, only `FREE_KEYS` (such
+            as the budget and the workers) may differ from the frozen configuration.
         allow_changes: whether the study may continue although its basis has changed.
         elsewhere: new paths of the study's data sources, by key.
 

@@ -63,8 +63,8 @@ def reproduce(
 ) -> list[Repetition]:
     """Train trials again with their recorded seeds, in this process, and return each comparison with a recorded value.
 
-    For each training, compare the leading metric. If all folds are trained, also compare the means of the other values
-    in `Goal.names` over the trial's trainings. Skip the means of values that depend on the machine; see
+    For each training, compare the leading metric. If all folds are trained, also compare each other value in
+    `Goal.names`, as its mean over the trial's trainings. Skip values that depend on the machine; see
     `measured_metrics`. If `folds` is None and a trial is a finalist, also repeat the trial's trainings on fresh seeds.
 
     Args:

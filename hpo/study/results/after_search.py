@@ -79,10 +79,10 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
-    """Return the trainings after the search that `further` lacks, joined to one `Trial` for each trained trial.
+    """Return a `Trial` for each trial that was trained after the search, with only the outcomes that `further` lacks.
 
-    `further` has full trainings. It lacks all trainings on fresh seeds, and some full trainings, such as those in which
-    a task failed. Each returned trial has only the outcomes of trainings that `further` lacks.
+    `further` lacks all outcomes on fresh seeds. It also lacks the outcomes of some full trainings, such as trainings
+    with a failed task. If `further` has all outcomes after the search for a trial, leave out the trial.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []
@@ -156,7 +156,7 @@ def num_to_finish(config: StudyConfig) -> int:
 
 
 def further_training(trial: Trial, full: int | None, trained: int) -> Trial:
-    """Return a trial without outcomes that continues `trial` from the amount `trained`.
+    """Return a new trial, still without outcomes, to continue `trial` from the amount `trained`.
 
     `full` is the amount of the returned trial, as in `Proposal.amount`.
     """

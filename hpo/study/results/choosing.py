@@ -30,8 +30,9 @@ def choose_best(
         at_target: whether the winner must have the target scale.
 
     Returns:
-        The winner. None if no complete trial keeps the limits or, with `at_target`, if none of these trials has the
-        target scale. Once outcomes on fresh seeds decide, also None if no finalist keeps the limits on fresh seeds.
+        The winner. None if there is no candidate. A candidate is a complete trial that keeps the limits. With
+        `at_target`, a candidate also has the target scale. Once outcomes on fresh seeds decide, a candidate is a
+        finalist that keeps the limits on fresh seeds.
     """
     deciding = deciding_finalists(again) or trials
     members = front(deciding)
@@ -61,8 +62,9 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     - weights by metric: the trial with the smallest weighted sum of the scaled losses. A metric without a weight does
       not count.
     - `{best: a, within: {b: share}}`: the trial with the best `a` among the trials whose `b` is near the front's best
-      `b`. With the share 0.05, `b` may be up to 5 % worse than the best `b`. If no trial is near enough in every such
-      metric, the choice is among the trials that are the least too far away, summed over these metrics.
+      `b`. With the share 0.05, `b` may be up to 5 % worse than the best `b`. If no trial is near enough in every
+      metric in `within`, pick from the trials with the smallest excess. With the share 0.05, a trial whose `b` is 7 %
+      worse has the excess 0.02. The excesses for several metrics are added up.
     """
     members = sorted(members, key=lambda trial: trial.number)
     return members[choose_row(np.array([trial.losses for trial in members]), list(goal.metrics), choice)]
@@ -165,7 +167,7 @@ def as_good_as(best: Trial, trials: Iterable[Trial], metric: str) -> list[Trial]
 def cheapest(trials: Iterable[Trial]) -> Trial:
     """Return the trial with the lowest cost; of several such trials, return the best.
 
-    The compared cost is the cost of one unit for trials with an amount of training, and the total cost otherwise.
+    If a trial has an amount of training, compare the cost of one unit. Otherwise, compare the total cost.
 
     `choose_best` calls this with the trials within one standard error of the best trial. Source of this choice: the
     1 SE rule for the smallest tree, section 3.4.3 of Breiman, Friedman, Olshen & Stone 1984, "Classification and

@@ -1,7 +1,7 @@
 """Estimates the true value of the best of many noisy trials.
 
-The estimate is the mean score of the best trial minus the optimism. The optimism is the error that arises because the
-mean scores by which the best trial is chosen contain noise.
+The estimate is the mean score of the best trial minus the optimism. Mean scores contain noise, so the best mean score
+usually looks better than the trial's true value. The optimism is this expected error: mean score minus true value.
 """
 
 import math
@@ -92,8 +92,8 @@ class Candidates:
     def worth(self, chosen: int, choose: Choose) -> list[Worth]:
         """Return, for each name, the expected value of the trial in row `chosen`.
 
-        The expected value is the observed mean minus the mean error (observed minus true mean) of the winners in
-        simulated searches. `choose` picks these winners.
+        The expected value is this trial's observed mean minus the optimism. The optimism is the average error of the
+        winners in simulated searches; `choose` picks the winners. An error is a winner's observed minus true mean.
         """
         excess, spread = self._optimism(choose)
         columns, worths = self.values.shape[1], list[Worth]()
@@ -109,11 +109,12 @@ class Candidates:
         return worths
 
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
-        """Return two arrays with one number per name: the mean and the variance of the winner's error.
+        """Return two arrays with one number per name: the average and the variance of the winner's error.
 
-        The error is the winner's observed mean minus the winner's true mean. Lower means are better, so a mean error
-        below 0 says that the winner looks too good. Use a parametric bootstrap: each simulated search draws the
-        observed means of the trials around their estimated true means. Then `choose` picks the winner of this search.
+        The error is the winner's observed mean minus the winner's true mean. Lower values are better: if the average
+        error is below 0, the winner looks better than it is. Use a parametric bootstrap: each simulated search draws
+        the observed means of the trials around their estimated true means. Then `choose` picks the winner of this
+        search.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape
@@ -135,7 +136,11 @@ class Candidates:
         return np.mean(excess, axis=0), np.var(excess, axis=0)
 
     def _correlation(self) -> Array:
-        """Return the correlation matrix of the noise of different names, with shape (names, names)."""
+        """Return the correlation matrix of the noise, with shape (names, names).
+
+        Element (i, j) is the correlation between the noise in the values for name i and the noise in the values for
+        name j.
+        """
         effects = np.stack([noise.effects for noise in self.noises], axis=1)
         sizes = np.sqrt(np.stack([noise.variances for noise in self.noises], axis=1))[:, None, :]
         residuals = self.values - self.means[:, None, :] - effects

@@ -35,7 +35,7 @@ _DAMAGE = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError,
 
 
 def archive(folder: StudyFolder, file: Path) -> Manifest:
-    """Write a study as an archive in one step, and return the archive's manifest.
+    """Write a study as an archive, and return the archive's manifest. `file` appears only when it is complete.
 
     Leave out locks, temporary files, files of a running search, the record's backup, and the workers' copy of the data.
 

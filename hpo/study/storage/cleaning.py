@@ -141,7 +141,10 @@ def _leftovers(folder: Path, *patterns: str) -> Iterator[Path]:
 
 
 def _delete(unneeded: Mapping[str, list[Path]], dry_run: bool) -> dict[str, int]:
-    """Delete these files and folders, and return the number of freed bytes by kind; with `dry_run`, delete nothing."""
+    """Delete the files and folders in `unneeded`, and return the number of freed bytes by kind.
+
+    If `dry_run`, delete nothing, and return what would be freed.
+    """
     freed = {kind: sum(map(size_of, paths)) for kind, paths in unneeded.items() if paths}
     for path in (path for paths in unneeded.values() if not dry_run for path in paths):
         if path.is_dir() and not path.is_symlink():

@@ -137,11 +137,11 @@ def _unreadable_error(place: Place) -> NotOursError:
 
 
 def refuse_another(manifest: Manifest | None, study_id: str | None, folder: StudyFolder, place: Place) -> None:
-    """Raise NotOursError if another study or another folder wrote the manifest at a URL.
+    """Raise NotOursError if the copy at a URL was made from another study, or from the same study in another folder.
 
-    The file mirrored.txt in a study's folder lists the ids of the folder's own copies. A copy is the folder's own if
-    the folder wrote the copy, or if the folder was restored from the copy. Only the latest ids are listed. If the
-    manifest's id is not listed, another folder wrote the manifest. If no id is listed, accept every id.
+    The file mirrored.txt in a study's folder lists the ids of the latest copies: copies made from this folder, and the
+    copy from which this folder was restored. If the manifest's id is not in the file, the copy was made from another
+    folder. If the file has no ids, accept every id.
     """
     if manifest is not None and manifest.study_id != study_id:
         raise NotOursError(
@@ -182,7 +182,7 @@ class Mirror:
         """Update the study's copy at the URL.
 
         Raises:
-            StudyError: the URL cannot be written, or another folder or another study wrote the copy at the URL.
+            StudyError: the URL cannot be written, or its copy was made from another study or another folder.
         """
         self._own_manifest()
         stored = self._store.digests()
@@ -219,7 +219,7 @@ class Mirror:
         """Delete the copy at the URL, and return whether there was a copy.
 
         Raises:
-            StudyError: the URL cannot be written, or another folder or another study wrote the copy at the URL.
+            StudyError: the URL cannot be written, or its copy was made from another study or another folder.
         """
         if self._own_manifest() is None:
             return False
@@ -230,7 +230,7 @@ class Mirror:
         return True
 
     def _own_manifest(self) -> Manifest | None:
-        """Return the manifest at the URL, or None; raise NotOursError if another study or folder wrote the manifest."""
+        """Return the manifest at the URL, or None. Raise NotOursError if `refuse_another` refuses the manifest."""
         manifest = Manifest.at(self._store.place)
         refuse_another(manifest, self._study_id, self._folder, self._store.place)
         return manifest

@@ -27,8 +27,8 @@ class Removal:
         is_link: whether the path is a link. If so, only the link is deleted, and the fields below are empty.
         sizes: the size in bytes of each file and subfolder directly in the folder, by name.
         files: the total number of files.
-        config: the study's configuration. None if the configuration cannot be read; the removal then leaves the mirror
-            and the runs in MLflow.
+        config: the study's configuration. None if the configuration cannot be read; then the removal deletes
+            neither the mirror nor the MLflow runs.
         study_id: the study's id in MLflow and in its mirror; None if the id cannot be read.
     """
 
@@ -49,8 +49,10 @@ class Removal:
         """Another folder with the same study id, such as a manual copy; None if there is no such folder.
 
         This property looks only in runs/ and in the folders next to the study. If there is such a folder, the removal
-        deletes neither the mirror nor the MLflow runs, because the mirror and the runs belong to that folder too. The
-        answer is cached, because removing several copies must not change what was announced for each.
+        deletes neither the mirror nor the MLflow runs, because the mirror and the runs belong to that folder too.
+
+        The answer is cached, because a command may announce and then remove several copies. Without the cache, the
+        removal of the first copy could change the answer for the second copy.
         """
         for runs in {self.folder.path.parent, RUNS.absolute()}:
             for path in sorted(runs.glob("[!.]*/study.db")):

@@ -79,7 +79,7 @@ def test_a_power_law_predicts_the_loss_at_the_target(has_target):
 def test_a_power_law_is_refused_below_four_scales_and_of_what_is_no_loss():
     for subject, word in (
         (climbed(1.0, (12, 6, 3)), "needs at least 4 scales"),
-        (climbed(1.0, (12, 6, 0, 3)), "scores at 3 or more scales below the target"),
+        (climbed(1.0, (12, 6, 0, 3)), "complete trials at 3 or more scales below the target"),
         (climbed(1.0, direction="maximize"), "above 0 and minimized"),
     ):
         assert subject.scale_results.law is None
