@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hpo.errors import StudyError
 
 FORMAT = 1
-"""The current format number of all files of the toolkit; docs/reference/files.md lists the places of the number."""
+"""The current format number of the toolkit's files; docs/reference/files.md says where each file stores the number."""
 
 Kind = Literal["study", "record", "report", "comparison", "status", "archive", "mirror"]
 

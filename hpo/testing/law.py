@@ -161,8 +161,8 @@ def check_asking(
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
-    assert often == once, "one session per call and a single session for all calls give different answers"
-    assert facts(again) == facts(expected), "a single session makes other trials than one session for each call"
+    assert often == once, "the answers depend on whether one session makes all calls"
+    assert facts(again) == facts(expected), "the trials depend on whether one session makes all calls"
 
 
 class _Ticking(AnyOrder):

@@ -133,7 +133,8 @@ def _best_row(trial: TrialView, keys: Iterable[str]) -> list[str]:
 
 def _reproduction_lines(view: StudyView) -> Iterator[str]:
     # MLflow leaves no space below a table.
-    yield from ("&nbsp;", "", "To reproduce the winner with MLflow, or on the machine with the study's folder:", "")
+    text = "To reproduce the winner from MLflow (first command) or from the study's folder (second command):"
+    yield from ("&nbsp;", "", text, "")
     yield from ("```", f"hpo reproduce runs:/{RUN_ID}", f"hpo reproduce {view.reference}", "```")
 
 

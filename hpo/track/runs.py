@@ -38,8 +38,8 @@ class StudyRuns:
         parent: the id of the parent run; empty before `open`.
         params: the names of the parent's parameters.
         trials: the ids of child runs by trial number.
-        closed: the numbers of trials with complete runs.
-        stopped: the numbers of trials that MLflow shows as stopped early.
+        closed: the trials whose runs are complete, as a set of trial numbers.
+        stopped: the trials that MLflow shows as stopped early, as a set of trial numbers.
         on_front: by trial number, whether MLflow shows the trial as on the front.
     """
 
@@ -87,10 +87,10 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Make an MLflow run the run of a trial; a worker has created this run.
+        """Assign an MLflow run that a worker has created to a trial.
 
-        If the trial already has another run, mark the worker's run as the run of a task instead, and make it a child of
-        the trial's run.
+        If the trial already has another run, the trial keeps that run. Then mark the worker's run as the run of a task,
+        and make it a child of the trial's run.
         """
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})

@@ -309,7 +309,10 @@ class MlflowSink:
             self._add(run_id, {key: value}, seconds, max((point.step for point in points), default=0))
 
     def _flush(self, run_id: str, tags: Texts = MappingProxyType({})) -> None:
-        """Send an MLflow run's unsent metrics, then `tags`; for the study's run, add the number of ended trials."""
+        """Send an MLflow run's unsent metrics, then `tags`.
+
+        If the run is the study's run, also send the tag `hpo.trials`, which says how many trials have ended.
+        """
         metrics = list(self._pending.get(run_id, {}).values())
         tags = {"hpo.trials": self._done, **tags} if run_id == self._runs.parent else tags
         entries = [RunTag(key, value) for key, value in texts(tags).items()]

@@ -34,7 +34,8 @@ _FILES = ("config.yaml", "trials.csv", "report.json", "environment.json", "best.
 def mlflow_environment() -> dict[str, str]:
     """Return this process's environment, plus the variables with which the toolkit configures MLflow.
 
-    If the environment already has a variable, `_ALWAYS` overrides its value, and `IMPATIENT` does not.
+    If the user has set one of the variables in `_ALWAYS`, the toolkit's value replaces the user's value. If the user
+    has set one of the variables in `IMPATIENT` (MLflow's timeout and number of retries), the user's value stays.
     """
     # Disable MLflow's retries, because the tracker repeats requests itself after it has checked their effect.
     return IMPATIENT | os.environ | _ALWAYS
@@ -125,9 +126,10 @@ def refuse_unsent(uri: str, study_id: str, name: str) -> None:
 
 
 def may_have_study(uri: str, study_id: str) -> bool:
-    """Return False if a SQLite file is missing or has no undeleted runs of a study, otherwise True.
+    """Return False if the store is a SQLite file that is missing or does not have the study; otherwise, return True.
 
-    For a server or an unreadable file, return True without a check, because only MLflow can find the runs.
+    Deleted runs do not count. For a server or an unreadable file, return True without a check, because only MLflow can
+    find the runs.
     """
     return not is_missing(uri) and _has_study(uri, study_id, if_unknown=True)
 

@@ -103,8 +103,8 @@ class ExpectedScore:
         low: the lower end of the 95 % interval of this mean; a single training may score outside of it.
         high: the upper end of the interval.
         best_of: the number of trials or finalists from which the winner was chosen.
-        of_all: whether all complete trials were used to estimate the noise. They are used if fewer than 8 of them have
-            the winner's scale and amount of training.
+        of_all: whether trials with another scale or amount of training than the winner's helped to estimate the noise.
+            They help if fewer than 8 complete trials have the winner's scale and amount.
     """
 
     value: float

@@ -104,9 +104,10 @@ class Goal:
         return Trial(number, round_number, point, is_scaled=self.target > 0 or SCALE not in point, **others)
 
     def beyond(self, trial: Trial) -> dict[str, float]:
-        """Return, by the text of each limit, how far a complete trial is beyond the limit; {} for any other trial.
+        """Return how far a complete trial is beyond each limit; {} if the trial is not complete.
 
-        A negative number means that the trial is within the limit.
+        The keys are the limits as text, such as `latency <= 20`. The numbers are in the units of the limits. A negative
+        number means that the trial is within the limit.
         """
         limits = self.limits if trial.state == "complete" else ()
         return {str(limit): limit.beyond(trial.mean(limit.metric)) for limit in limits}
@@ -168,7 +169,10 @@ def finished(
 
 
 def judged_by(goal: Goal, trial: Trial) -> Trial:
-    """Return a trial with its excess over the limits of `goal` in place of its present excess; keep its losses."""
+    """Compute the excess of a complete trial again, from the limits of `goal`, and return the changed trial.
+
+    The losses stay the same. If the trial is not complete, return it unchanged.
+    """
     if trial.state != "complete":
         return trial
     return replace(trial, excess=goal.excess({limit.metric: trial.mean(limit.metric) for limit in goal.limits}))

@@ -220,12 +220,17 @@ def leaders(trials: Iterable[Trial], count: int) -> list[Trial]:
 
 
 def front(trials: Iterable[Trial]) -> list[Trial]:
-    """Return the Pareto front: trials that are complete, within the limits, and not dominated by another such trial.
+    """Return the Pareto front: the candidates that no other candidate dominates.
 
-    If a trial exceeds a limit, leave out the trials of the same point that have less training than this trial. Of the
-    remaining trials, use only those at the largest scale, and of these, only those with the largest amount of training.
-    Sort the result by the loss of the leading metric, then by the other losses; equal trials stay in the order of
-    `trials`. With one metric, the front is the best trial and all trials that equal it.
+    The candidates are chosen in steps:
+
+    1. Take the complete trials that keep the limits.
+    2. Leave out a trial if its point exceeds a limit with more training.
+    3. Keep only the trials at the largest scale that is left.
+    4. Keep only the trials with the largest amount of training that is left.
+
+    The front is sorted by the loss of the leading metric, then by the other losses. Equal trials stay in the order of
+    `trials`. With one metric, the front is the best candidate and all candidates that equal it.
     """
     trials = list(trials)
     # For each point, the largest amount of training at which it exceeded a limit. Trials of the point with less

@@ -69,8 +69,8 @@ def values_in_words(trial: "Trial", goal: "Goal", compared: "Sequence[Trial]", f
         trial: the trial.
         goal: the goal of the study.
         compared: other trials; each value has enough digits to distinguish the values of these trials.
-        fresh: the trial with its values on fresh seeds; the text begins with these values. None = the winner was
-            chosen without fresh seeds.
+        fresh: the same trial with its values on fresh seeds; the text begins with these values. None = there are no
+            such values.
     """
     own = (trial,) if fresh is None else (fresh, trial)
     texts: list[list[str]] = [[] for _ in own]

@@ -170,8 +170,8 @@ def metric_column(name: str, taken: Collection[str], prefix: str = "metric") -> 
 def deciding_columns(row: Row, keys: Iterable[str], goal: Goal) -> set[str]:
     """Return the names of a row's standard columns, hyperparameter columns and goal columns.
 
-    The standard columns include the fold columns, such as `fold_0`. The hyperparameters are `keys`. A goal column has a
-    value that the goal names. The result lacks all other columns, such as the objective's notes.
+    The standard columns include the fold columns, such as `fold_0`. The hyperparameters are `keys`. The goal columns
+    hold the values of `goal.names`. The result lacks all other columns, such as the objective's notes.
     """
     own = {column_of(key) for key in keys} | {column_of(key, _OF_SEVERAL) for key in keys}
     of_goal = {*metric_columns(row, goal).values()}
@@ -254,9 +254,10 @@ def trials_table(trials: Sequence[Trial], keys: Sequence[str], goal: Goal, layou
 def _belonging(
     trials: Sequence[Trial], kind: Literal["metrics", "notes"], goal: Goal, taken: Collection[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns of the objective's notes (for the kind "notes"), or of numbers (for the kind "metrics").
+    """Return columns for values that the objective chose to report, by column name.
 
-    The numbers are those that the objective returned and the goal does not name.
+    If `kind` is "notes", return the objective's notes. If `kind` is "metrics", return the numbers that the objective
+    returned, except the numbers in `goal.names`. `taken` has the names of all other columns.
     """
     rows = [trial.belonging(kind) for trial in trials]
     known = {*goal.names, PARAMETERS} if kind == "metrics" else set()

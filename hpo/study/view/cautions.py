@@ -65,9 +65,10 @@ def cautions_so_far(search: SearchFacts) -> list[str]:
 def search_cautions(search: SearchFacts, has_ended: bool = True, is_extension: bool = False) -> Iterator[str]:
     """Yield the cautions about all trials: failures, exceeded limits, nondeterministic trainings.
 
-    If `has_ended` is true, also yield cautions about unfinished trials and about too few trials. If `is_extension` is
-    true, another study chose the trials. In this case, yield no caution about too few trials. If the study also has no
-    finalists, yield a caution that the trials' scores are optimistic.
+    If `has_ended` is true, also yield cautions about unfinished trials and about too few trials.
+
+    If `is_extension` is true, another study chose the trials. Then yield no caution about too few trials. If
+    `is_extension` is true and there are no finalists, yield a caution that the trials' scores are optimistic.
     """
     trials, space = search.trials, search.space
     running = sum(trial.state == "running" for trial in trials)
@@ -151,9 +152,10 @@ def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
 
 
 def noise_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
-    """Yield a caution if the scores of other trials are at most one standard error worse than the winner's score.
+    """Yield a caution if at least one other trial is about as good as the winner.
 
-    The standard error is that of the winner's score over folds and seeds.
+    A trial is about as good if its score is better than the winner's score, or worse by no more than one standard
+    error. The error is computed from the winner's scores over folds and seeds.
     """
     trials, seeds = search.finalists or search.trials, " on fresh seeds" if search.finalists else ""
     deciding = next(trial for trial in trials if trial.number == winner.number)

@@ -31,7 +31,8 @@ class TrainingDetails:
         score: the value of the metric; with several metrics, the value of the leading one.
         metrics: the metrics by name.
         notes: the numbers and texts that the objective noted, by name.
-        curve: the learning curve of the metric of `score`: pairs of an epoch or step and a value.
+        curve: the learning curve, as a list of pairs. The first element of a pair is the epoch or step. The second is
+            the value of the same metric as in `score`.
         point: the values of the last report by name, with its epoch or step.
         seconds: the duration.
         started: when the training began, in seconds since the Unix epoch.
@@ -94,7 +95,8 @@ class TrialDetails:
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         config: the whole configuration of the trainings.
         amount: the planned amount of training; `null` = a full training.
-        reached: the amount that all trainings of the trial have reported; `null` if a training has reported nothing.
+        reached: the smallest amount that an ended training of the trial has reported; `null` if no training has ended,
+            or if an ended training has reported nothing.
         continues: the number of the trial that this trial continues.
         retry_of: the number of the failed trial that this trial tries again.
         error: why the trial failed.

@@ -22,11 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 def lacks_model(study: PreparedStudy, run: StudyRun) -> bool:
-    """Return whether the winner's model is missing, although the study needs the model.
+    """Return whether the study needs the winner's model, but the model is missing.
 
-    If the objective has `run_test` and the data are split, the model is missing unless the record notes it and its
-    files are unchanged. In any other study with saved models, the model is missing unless the record notes it. A study
-    without saved models needs no model.
+    If the objective has `run_test` and the data are split, the study needs the model. The model is missing if the
+    record does not note it, or if the model's files were changed or deleted.
+
+    Any other study needs the model if its trainings have saved models. The model is then missing if the record does not
+    note it; the files are not checked.
     """
     if run.winner is None or run.model is not None:
         return False

@@ -1,8 +1,10 @@
 """Trains the best trials of a search to the end, so that the winner is fully trained; trains the finalists again.
 
-The best trials keep their seeds. They continue from their states or, without a state, begin anew. These trainings do
-not affect the search: if the user raises the budget, the search proposes the same trials as without these trainings.
-The record keeps the outcomes of these trainings, so a search with a raised budget does not repeat them at its end.
+The best trials keep their seeds. They continue from their states or, without a state, begin anew.
+
+No training of this module affects the search: if the user raises the budget, the search proposes the same trials as
+without the training. The record keeps the outcome of each training. After a raised budget, a training whose outcome is
+in the record is not repeated.
 """
 
 import logging

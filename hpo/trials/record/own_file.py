@@ -184,9 +184,9 @@ def copy_of_backup(path: Path) -> Path | None:
 
 
 def replace_database(path: Path, other: Path) -> Path:
-    """Move the database at `path` to a free path in the same folder, and move the database `other` to `path`.
+    """Move the old database at `path` to a new name in the same folder, and move the database `other` to `path`.
 
-    Return the free path, even if there was no database at `path`; then nothing exists at the returned path.
+    Return the new path of the old database. If there was no old database, nothing exists at the returned path.
     """
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():

@@ -44,8 +44,8 @@ def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Conne
     makes no copies. In this case, SQLite removes the log when the last open connection closes, which may be this one.
 
     Raises:
-        DamagedRecordError: the file cannot be read, or the code in the `with` block raises an error that damaged
-            content can cause.
+        DamagedRecordError: the file cannot be read, or the code in the `with` block raises sqlite3.Error, OSError,
+            LookupError, TypeError or ValueError. These errors are typical of damaged content.
     """
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in DATABASE_SUFFIXES if suffix]
     with tempfile.TemporaryDirectory(prefix="hpo-read-") as scratch:

@@ -29,14 +29,15 @@ def first_points(written: Any, space: Space, fixed: Mapping[str, Value]) -> tupl
     """Return the points that `space.first` lists.
 
     Args:
-        written: a point, `default`, or a list of these. A point is a mapping of nested or dotted keys to values.
-            `default` is the default configuration; it is skipped if it does not exist or is not in the space.
+        written: a point, the text "default", or a list of such entries. A point is a mapping of nested or dotted keys
+            to values. The text stands for the default configuration; it is skipped if there is no default configuration
+            or the space does not contain it.
         space: the space.
         fixed: the values of the objective's configuration by dotted key. If a point lacks a key, the key gets the
-            default of its dimension or, without a default, its value in `fixed`.
+            default of its dimension. If the dimension has no default either, the key gets its value in `fixed`.
 
     Raises:
-        NoDefaultError: a point other than `default` lacks a key that has no default.
+        NoDefaultError: a point lacks a key, and neither the key's dimension nor `fixed` has a value for it.
         SpaceError: a key is unknown or inactive, a value is outside of its range, a rule is broken, a point occurs
             twice or is not in `Space.members`, or `written` has another form.
     """

@@ -66,10 +66,11 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the dimensions of a space, and its special keys: `require` (rules) and `first` (first points).
+    """Return the dimensions of a space, and its special keys: `require` (rules) and `first` (points to try first).
 
     If the value of `require` or `first` describes a dimension, the key is not special: it is the name of the dimension.
-    If a dimension is named `first`, the first points may be in the key `first` of this dimension.
+    If a dimension has the name `first`, the space may give the points to try first within this dimension:
+    `{"first": {"low": 0, "high": 1, "first": POINTS}}`.
     """
     keys = {".".join(path) for path, _ in leaves({k: v for k, v in tree.items() if k not in _RESERVED})}
     rules = {name: tree[name] for name, is_rule in _IS_RULE.items() if name in tree and is_rule(tree[name], keys)}
@@ -82,9 +83,9 @@ def parted(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_first(tree: Mapping[str, Any], points: Sequence[Any]) -> dict[str, Any]:
-    """Return the space with `points` as its first points, in the key `first`.
+    """Return the space with `points` as the points to try first: `{..., "first": points}`.
 
-    If the space has a dimension named `first`, the points are in the key `first` of this dimension.
+    If a dimension has the name `first`, put the points into this dimension: `{"first": {..., "first": points}}`.
     """
     dimension = parted(tree)[0].get("first")
     if dimension is None:

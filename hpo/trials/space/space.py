@@ -92,10 +92,11 @@ class Space:
         return is_active(dimension, values)
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """Return a random point: draw each active dimension independently; if the point breaks a rule, draw again.
+        """Return a random point that keeps the rules.
 
-        After 100 draws (after one draw if `members` is sparse), choose from a list of all valid points. If there are
-        too many points to list, the returned point breaks a rule.
+        Draw each active dimension independently. If the point breaks a rule, draw again, up to 100 times in total (once
+        if `members` is sparse). If all draws break a rule, choose from the list of all valid points. If this list would
+        be too long or is empty, return the last draw, which breaks a rule.
         """
         return self.complete({}, rng)
 

@@ -89,10 +89,11 @@ class Node:
     def run(
         self, payload: Payload, call: str, shipment: Shipment, variables: Mapping[str, str] | None = None
     ) -> Iterator[Message]:
-        """Run a task and yield the messages of `Child.run`. Before a message, yield the messages with its files.
+        """Run a task; yield the messages of `Child.run`, and the folders that the task has written.
 
-        A message with files is `{"call": ..., "kind": ..., "content": ...}`; `content` is one packed folder. Folders
-        that are stored at the URL of `artifacts` are not yielded.
+        Each folder is yielded as a message `{"call": ..., "kind": ..., "content": ...}`; `content` is the packed
+        folder. Such a message comes before the related message of `Child.run`: for example, the model comes before the
+        outcome. If a folder is stored at the URL of `artifacts`, no message has this folder.
 
         The state is sent about once a minute, so that little training is lost if the node is lost. The state is also
         sent at the end if another training or attempt may continue from the state. In a group of processes, only the

@@ -190,9 +190,9 @@ class Objective:
             result may have `scores_by_example`, which maps a metric to one entry per example, in the order of
             `task["test"]`. For numbers x, the metric must be mean(x). For pairs (a, b), it must be sum(a) / sum(b). For
             longer rows of numbers, the result must also have `score_of_sums`, which maps the metric to a function. The
-            function takes an array (samples, numbers) of summed rows, and returns the metric of each sample. The
-            entries give the confidence interval of the metric, and are not stored. A text in place of the entries says
-            why there is no interval.
+            toolkit draws random resamples of the examples, and adds up the rows of each resample. The function takes an
+            array with one such sum per row, and returns one metric value per row. The entries give the confidence
+            interval of the metric, and are not stored. A text in place of the entries says why there is no interval.
         predict: `(checkpoint_dir, inputs, options) -> list of str`; the stored model's output for each input text.
             `options` may have `temperature`, `top_k`, `top_p`, `max_tokens` and `seed`.
         describe_prediction: `(config) -> dict` about the arguments of `predict`. `inputs` is "text", or "rows" for
@@ -206,10 +206,11 @@ class Objective:
         describe_defaults: `(config, keys) -> dict` with default values by dotted key, for an objective that reads its
             defaults from a file. A search of `keys` adds these values to the configuration.
         describe_cost: `(config) -> number` above 0: the cost of one unit of training, in a measure that is the same for
-            all configurations, such as operations. Equal configurations must have equal costs. A unit is the training
-            between two steps of the learning curve; without a curve, the whole training. With `describe_cost`, a step
-            may have `units`: the number of units done so far, which must rise by at least 1 per step. The dict that
-            `run_fold` returns may have the total number in `units`. Without `describe_cost` every unit costs 1.
+            all configurations, such as operations. Equal configurations must have equal costs. By default, each step of
+            the learning curve is one unit; without a curve, the whole training is one unit. With `describe_cost`, the
+            objective may count the units itself. It then yields `units` with each step: the number of units so far,
+            which must rise by at least 1 per step. The dict that `run_fold` returns may have the total number in
+            `units`. Without `describe_cost`, every unit costs 1.
             If `check` refuses a configuration, `describe_cost` may raise ValueError: the trial fails anyway.
         describe_length: `(config) -> number or None`: the largest amount that a training with this configuration can
             reach, such as a number of epochs; None = unlimited. If the strategy trains in amounts, this amount must be

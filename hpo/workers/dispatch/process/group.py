@@ -98,8 +98,8 @@ class Group:
     """Runs one task in a group of processes. When `run` yields its last message, no process trains any more.
 
     If a process of rank 1 or higher dies, the group kills the process of rank 0 at once. If a process of rank 1 or
-    higher reports a failure, the group kills the process of rank 0 after `SECONDS_ALONE` seconds. After `request_end`,
-    the group waits `_SECONDS_TO_SAVE` seconds before the kill in both cases.
+    higher reports a failure, the group waits `SECONDS_ALONE` seconds, and then kills the process of rank 0. If
+    `request_end` was called before the death or failure, the group waits `_SECONDS_TO_SAVE` seconds instead.
 
     Args:
         first: the process of rank 0.

@@ -67,18 +67,19 @@ def shares_on(nodes: Sequence[Resources], settings: DispatchSection, in_use: Use
     workers = settings.workers or max(left, 1)
     if workers > fits:
         key, each = "dispatch.workers", f"{settings.cpus_per_worker:g} CPU and {gpus:g} GPU each"
-        where, lower = "a worker cannot use several nodes", "dispatch.cpus_per_worker or dispatch.gpus_per_worker"
+        where = "a worker cannot use several nodes"
+        lower = "dispatch.workers, dispatch.cpus_per_worker or dispatch.gpus_per_worker"
         if size == 1:
             refuse_too_many("CPU", workers, settings.cpus_per_worker, sum(node.cpus for node in nodes))
             refuse_too_many("GPU", workers, gpus, num_gpus)
         else:
             key, each = "dispatch.processes_per_task", f"{size} processes of {each}"
             where = "each process needs a separate node" if is_spread else "a process cannot use several nodes"
-            lower = f"{key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
+            lower = f"dispatch.workers, {key}, dispatch.cpus_per_worker or dispatch.gpus_per_process"
         offered = ", ".join(f"{node.cpus:g} CPU and {node.gpus:g} GPU" for node in nodes)
         raise DispatchError(
             f"{key}: the nodes must have room for {format_count(workers, 'worker*')} with {each}, but only {fits} fit, "
-            f"because {where}; the nodes have {offered}; lower one of dispatch.workers, {lower}"
+            f"because {where}; the nodes have {offered}; lower {lower}"
         )
     share = gpus if 0 < gpus < 1 else None
     return Shares(workers, gpus, settings.memory_per_worker or share)
