@@ -35,10 +35,11 @@ _IN_SQLITE = (
 
 
 def machine_fault(error: BaseException, folder: Path | None = None) -> str | None:
-    """Return a line that describes an error which the machine causes, such as a full disk; None for other errors.
+    """Return a line that describes an error of the machine, such as a full disk; None for other errors.
 
-    The line has the reason and, if known, the path. The function also examines the causes of the error. A permission
-    error counts only if it concerns a file in `folder`, the study's folder.
+    The line has the reason and, if known, the path. If `error` was raised during or because of another exception, the
+    function examines that exception, too. A permission error counts only if it concerns a file in `folder`, the study's
+    folder.
     """
     for cause in _chain(error):
         if isinstance(cause, OSError):

@@ -121,8 +121,9 @@ def _save_model(trainer: Trainer, best: ModelCheckpoint | None, folder: Path) ->
 class TrialCallback(Checkpoint):  # type: ignore[misc]  # mypy does not read Lightning's types
     """Reports epochs to the search, and ends the training at the amount of the trial.
 
-    The training state that this callback saves must contain the latest states of the user's ModelCheckpoints. So this
-    callback must run after them at the end of each epoch. As a subclass of Checkpoint, it can.
+    The training state that this callback saves must contain the latest states of the user's ModelCheckpoints. So, at
+    the end of each epoch, this callback must run after the ModelCheckpoints. This class is a subclass of Checkpoint,
+    because Lightning runs such callbacks after all other callbacks.
 
     Attributes:
         curve: the metrics of each epoch so far.

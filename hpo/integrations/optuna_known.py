@@ -19,11 +19,11 @@ _ROUND = "hpo:round:"
 
 @dataclass(frozen=True)
 class Round:
-    """Points that are stored together, for consecutive trials from number `first` on.
+    """Points that the strategy has proposed together, for consecutive trials.
 
-    The strategy has proposed these points together, in the round `number`. If the strategy has no point for a trial
-    yet, the trial gets a substitute. A substitute is stored alone, with the `number` of the previous round. The
-    strategy does not wait for the trial of a substitute.
+    `number` is the round's index, and `first` is the number of the first trial. If the strategy has no point for a
+    trial yet, the trial gets a substitute point. Each substitute has its own `Round`, with the index of the strategy's
+    last round (-1 if there is none). The strategy does not wait for the trial of a substitute.
     """
 
     number: int

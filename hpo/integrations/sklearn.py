@@ -213,8 +213,8 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
     """Return a version of `evaluate_candidates` that adds all fits to `fits`, and does not raise if all fits failed.
 
-    With `fills`, the returned function also sets the scores of failed fits. Scikit-learn needs this if `scoring` is a
-    function, because only the result of a successful fit says which scores such a function returns.
+    With `fills`, the returned function also sets the scores of failed fits. `fills` must be true if `scoring` is a
+    function. In this case, scikit-learn learns the names of the scores only from a successful fit.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

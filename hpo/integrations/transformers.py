@@ -227,8 +227,9 @@ def objective_of(
     Args:
         trainer: a trainer with `model_init`.
         compute_objective: as in `hyperparameter_search`. The function gets the metrics of `evaluate`, such as
-            `eval_loss`. It returns one value for each of the study's metrics, in the order of these metrics. The names
-            of the study's metrics must then differ from the names of the metrics of `evaluate`.
+            `eval_loss`. It returns one value for each of the study's metrics, in the order of these metrics. If this
+            function is given, the names of the study's metrics must differ from the names that `evaluate` returns
+            (without `eval_`).
 
     Raises:
         ConfigError: the trainer has no `model_init`.

@@ -217,8 +217,9 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
 def _folders(temporary: str, state: str | None, files: str | None) -> dict[str, str]:
     """Create a training's folders, and return their paths by name: `folder`, `resume_dir` and `dir`.
 
-    `state` is the path for `resume_dir`, and `files` is the path for `dir`. If a path is None, the folder is in
-    `temporary`, as `folder` always is. The command line has the paths as `{task.folder}`, and so on.
+    `folder` is always in `temporary`. `state` is the path of `resume_dir`, and `files` is the path of `dir`. If `state`
+    or `files` is None, its folder is in `temporary`, too. In the command line, `{task.folder}` stands for the path of
+    `folder`, and so on.
     """
     given = {"folder": None, "resume_dir": state, "dir": files}
     folders = {name: Path(folder or Path(temporary, name)).absolute() for name, folder in given.items()}
@@ -297,12 +298,12 @@ class _Stream:
         self._newlines = io.IncrementalNewlineDecoder(None, translate=True)
 
     def take(self, chunk: bytes, is_last: bool = False) -> list[str]:
-        """Add bytes of the command's output; return the lines that end in these bytes.
+        """Add bytes of the command's output; return the lines that are complete now.
 
-        Also write the lines to this process's stream of the same name. An incomplete line is written when its end
-        arrives, so that lines of the two streams do not mix in one log. But as soon as the text that is not written yet
-        has more than `LONGEST_LINE` characters, all of it is written. A returned line that is longer than
-        `LONGEST_LINE` may lack characters after the first `LONGEST_LINE`.
+        Also write complete lines to this process's stream of the same name. An incomplete line waits for its end, so
+        that lines of the two streams do not mix in one log. If the text that is not written yet has more than
+        `LONGEST_LINE` characters, write all of it at once. A returned line may be cut after `LONGEST_LINE` characters.
+        If `is_last` is true, the last line counts as complete.
         """
         text = self._pending + self._decoder.decode(chunk, is_last)
         is_whole = is_last or len(text) > LONGEST_LINE
@@ -322,7 +323,7 @@ class _Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the command and all processes that it has started to end; kill the command if it has not ended in time."""
+    """Send SIGTERM to the command and its child processes; kill the command if it has not ended in time."""
     children: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
         children = psutil.Process(process.pid).children(recursive=True)

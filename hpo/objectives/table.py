@@ -178,7 +178,8 @@ def _table(config: Mapping[str, Any]) -> Table:
 def _read(data: str, *_stamps: tuple[int, int] | None) -> Table:
     """Read the table that the settings `data` (in JSON) describe.
 
-    The cache of this function keeps the table until a stamp of its files differs.
+    The result is cached. If a file of the table changes, its stamp (see `file_stamp`) changes, and the next call reads
+    the table again.
     """
     try:
         return read_table(TableConfig.model_validate_json(data))

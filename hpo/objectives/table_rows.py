@@ -187,7 +187,8 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
     if shared and count > 1:
         raise ValueError(
             f"data.curves: must have one line for each row of the table, but {count} lines have "
-            f"{dict(zip(shared, place, strict=True))}; remove all but one, or add a column of the table to the lines"
+            f"{dict(zip(shared, place, strict=True))}; keep one of these lines, or "
+            f"add the value of another column to every line"
         )
     joined = {
         key: replace(row, curve=curve)

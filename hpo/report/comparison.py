@@ -60,9 +60,9 @@ class Pair(AtBudget):
         interval: the confidence interval of `mean_difference`, with the confidence level 1 - `level`. The interval
             excludes 0 exactly if one strategy is significantly better.
         p: the p-value of a two-sided sign-flip test; null if `mean_difference` is null.
-        p_holm: `p` after Holm's correction for all pairs of strategies at this budget whose `p` is not null; null if
-            `p` is null.
-        level: the significance level for `p`, which is 0.05 / the divisor of Holm's correction; null if `p` is null.
+        p_holm: `p` after Holm's correction, which covers all pairs of strategies with a `p` at this budget. Null if `p`
+            is null.
+        level: the significance level for `p`: 0.05 / (the divisor of Holm's correction). Null if `p` is null.
         better: the label of the better strategy; null = no significant difference.
     """
 

@@ -19,11 +19,13 @@ class Proposer:
 
     A round is the list of points that the strategy proposes in one call.
 
-    When a trial is opened, the record stores which trials became known to the strategy since the previous trial was
-    opened (`Trial.learned`). If results have no influence on the search, the record does not store these trials. A
-    continued search first opens the recorded trials again. When it opens a trial again, the strategy knows the same
-    trials as at the first opening. Then the search asks the strategy again for the last recorded round. The strategy's
-    first points must be the recorded points; the search then opens the remaining points.
+    Each opened trial has a list `Trial.learned`: the numbers of the trials that became known to the strategy since the
+    previous opening. The record stores this list, so that a continued search can repeat the strategy's decisions. If
+    results have no influence on the search, the list is empty.
+
+    A continued search first opens the recorded trials again. Then it asks the strategy again for the last recorded
+    round, and opens the points of this round that are not in the record yet. If the strategy's first points are not the
+    recorded points, the search raises StudyError.
 
     Attributes:
         known: the trials that the strategy knows, with the imported trials first.
@@ -166,8 +168,8 @@ class Proposer:
         """Return the strategy's proposals for a round, together with the points added by users.
 
         An added point comes directly after the trials that had been opened when the user added the point. The record
-        stores the number of these trials, so a continued search gets the same round again. In three cases, an added
-        point is not in this round, but waits for a later round:
+        stores how many trials had been opened, so a continued search gets the same round again. In three cases, an
+        added point waits for a later round:
 
         - All trials of this round had been opened when the user added the point.
         - A trial of this round continues an earlier trial, and the point is not a retry.

@@ -41,8 +41,9 @@ class Target:
 
 Values = tuple[float, ...]
 Rivals = Mapping[Values, Sequence[Values]]
-"""The trials with which a race compares a new trial, as a dict. Only the first `Race.tasks` tasks of each trial count.
-A key is a trial's mean loss in each metric. The value of this key has one tuple per metric, with one loss per task."""
+"""The losses of a race's rivals, one entry per rival. Only a rival's first `Race.tasks` tasks count.
+The key is a tuple with the rival's mean loss in each metric. The value has one tuple per metric, with the rival's loss
+on each task."""
 # The median rule compares only at places that at least this many trials have reached, as in Optuna's MedianPruner.
 _LEAST = 5
 
@@ -57,12 +58,13 @@ class Race:
     that its mean loss is worse (significance `level`). The test is paired by task, because some folds are harder than
     others.
 
-    With several metrics, the rivals are the trials on the Pareto front of the mean losses on these tasks. The test
-    compares a trial with a rival in each metric in which their losses differ on at least one task. The trial is stopped
-    if, in all these metrics, the test finds it worse than the same rival. So the race never stops a trial that may be
-    better in one metric. Because the tests of all these metrics must agree, the significance level holds for each rival
-    (Berger 1982, "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected for the
-    number of rivals.
+    With several metrics, the rivals are the trials on the Pareto front of the mean losses on these tasks. The race
+    compares the trial with one rival at a time. It tests each metric in which the two trials differ on at least one
+    task. If all tests against one rival find the trial worse, the trial is stopped. For example, a rival with a lower
+    error does not stop a trial that may be faster than the rival.
+
+    The significance level holds for each rival, because the tests of all metrics must agree (Berger 1982,
+    "Multiparameter hypothesis testing and acceptance sampling"). The level is not corrected for the number of rivals.
 
     Only a trial that keeps the limits can be a rival. If there is a rival, the same test also compares the trial with
     each limit: the bound takes the place of the rival's losses. A trial that is worse than a bound in this test is

@@ -37,8 +37,8 @@ class EvolutionarySettings(Settings):
     def survivors(self) -> int:
         """The number of points that survive and have children in a search with one metric.
 
-        In a search with several metrics, more points survive: this number times the number of metrics in which the
-        losses of the best trials are not all equal.
+        With several metrics, multiply this number by the number of metrics in which the best trials differ. For
+        example, if the best trials differ in two of three metrics, twice as many points survive.
         """
         return max(1, round(self.surviving * self.population))
 

@@ -1,4 +1,4 @@
-"""Grid search: tries every combination of the values of the dimensions, which must all be finite."""
+"""Grid search: tries every combination of values. Each dimension must have finitely many values."""
 
 import itertools
 from collections.abc import Sequence

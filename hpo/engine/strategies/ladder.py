@@ -27,7 +27,8 @@ from hpo.trials.space.space import Point, Space, point_key
 from hpo.trials.trial import Proposal, Trial
 
 HALVINGS: Mapping[str, type[HalvingSettings]] = {"asha": AshaSettings, "successive_halving": SuccessiveHalvingSettings}
-"""The settings classes, by name, of the strategies that train points only partly and can search the smallest scale."""
+"""The settings classes of asha and successive halving, by the strategy's name.
+A ladder with one of these strategies as `first` trains most points of the smallest scale only partly."""
 
 # The cost of asha divided by the cost of halving with the same number of points. Asha costs more, because it also
 # continues trials that are among the best only for a while, and because its later points are better (benchmarks/ladder
@@ -99,14 +100,15 @@ class LadderSettings(Settings):
 class Ladder:
     """Search from the smallest scale to the target, in windows around the best point found at smaller scales.
 
-    At the smallest scale, another strategy (the setting `first`) searches `trials` points. If this strategy is a form
-    of successive halving, it also continues the best of these points. Each larger scale gets one or more full
-    trainings. The total cost of these trainings is about `cost_ratio` times the total cost of the scale before. The
-    points of a scale are chosen when the scale before has ended. The first point of a scale is the expected best point,
-    and the other points are spread over windows around it. To predict this point and the windows, the strategy
-    extrapolates how the best values move from scale to scale. The more certain these moves are, the narrower the
-    windows are (see `expect`). After the last planned trial, the strategy draws one point at a time from the windows
-    around the best point at the target.
+    At the smallest scale, another strategy (the setting `first`) searches `trials` points. If `first` is a form of
+    successive halving, it also continues the best of these points. Each larger scale gets one or more full trainings.
+    The total cost at a scale is about `cost_ratio` times the total cost at the scale before.
+
+    The ladder chooses the points of a scale when the scale before has ended. The first point of a scale is the expected
+    best point, and the other points are spread over windows around it. To predict this point and the windows, the
+    ladder extrapolates how the best values move from scale to scale. The more certain these moves are, the narrower the
+    windows are (see `expect`). After the last planned trial, the ladder draws more points at the target, one at a time,
+    from the windows around the best point there.
 
     A failed trial is never the best. If all trials so far have failed, the points of the next scale are spread over the
     whole space.

@@ -47,13 +47,13 @@ class OptunaModel:
     2023). CMA-ES proposes a whole generation and waits until all trials of the generation have ended. For each
     proposal, CMA-ES gets the whole history in order.
 
-    With several metrics, the search uses Optuna's multi-objective TPE and Gaussian process. TPE's good trials are those
-    on the first fronts. If only some trials of a front can be good trials, TPE takes those that add the most
-    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). With several metrics, Optuna's
-    default is to model each dimension separately. Here, TPE always models all unconditional dimensions together
-    (multivariate). The Gaussian process models each metric, and maximizes the expected gain in hypervolume (qLogEHVI,
-    Ament et al. 2023). Before the first trial is complete, TPE and the Gaussian process work as in a search with one
-    metric. CMA-ES supports only one metric.
+    With several metrics, the search uses Optuna's multi-objective TPE and Gaussian process. TPE chooses its good
+    trials front by front. If a front has more trials than TPE still needs, TPE takes the trials that add the most
+    hypervolume (Ozaki et al. 2022, "Multiobjective tree-structured Parzen estimator"). With several metrics,
+    Optuna's default is to model each dimension separately. Here, TPE always models all unconditional dimensions
+    together (multivariate). The Gaussian process models each metric, and maximizes the expected gain in hypervolume
+    (qLogEHVI, Ament et al. 2023). Before the first trial is complete, TPE and the Gaussian process work as in a search
+    with one metric. CMA-ES supports only one metric.
 
     Source: Bergstra et al. 2011, "Algorithms for Hyper-Parameter Optimization" (TPE, which Optuna made multivariate);
     Optuna's GPSampler (Matérn 5/2, log expected improvement: Ament et al. 2023, "Unexpected Improvements to Expected

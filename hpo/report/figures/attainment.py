@@ -65,7 +65,7 @@ Corners = Sequence[Sequence[float]]
 
 
 def draw_attainment(result: ComparisonJson) -> Any:
-    """Return a figure of each strategy's attainment; in a comparison of studies, a figure of each study's front.
+    """Return one figure with the attainment of all strategies; in a comparison of studies, with all studies' fronts.
 
     Return None if there is no front, or if the comparison has more than two metrics.
     """

@@ -53,7 +53,7 @@ def values_of(dimension: Dimension, trials: Sequence[Trial]) -> dict[int, Any]:
 
 
 def texts(dimension: Dimension) -> list[str]:
-    """Return the values of a dimension with finitely many values as distinct texts."""
+    """Return a text for each value of a dimension with finitely many values; different values have different texts."""
     values = dimension.values
     formats = [[f"{v:{digits}}" if type(v) is float else str(v) for v in values] for digits in (".3g", ".6g")]
     # Take the shortest format in which all texts differ; a number and a text may look the same.

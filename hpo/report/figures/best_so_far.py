@@ -148,7 +148,7 @@ def draw_expected_performance(subject: Subject) -> Drawn | Missing:
     figure.update_yaxes(title_text=f"expected best {escape_markup(subject.metric)}")
     return Drawn(
         figure,
-        f"Two estimates of the expected best {subject.metric_label} of a random search, over the search's number of "
-        f"trials. A band is ± the standard deviation over searches. {DRAWN} The curves end at half of these "
-        f"{len(scores):,} trials, because estimates for a larger search depend mostly on the best trial.{far}",
+        f"Two estimates of the best {subject.metric_label} that a random search is expected to find, against its "
+        f"number of trials. A band is ± the standard deviation between searches. {DRAWN} The curves end at half of "
+        f"these {len(scores):,} trials, because estimates for a larger search depend mostly on the best trial.{far}",
     )

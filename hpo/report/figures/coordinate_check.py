@@ -56,7 +56,7 @@ def draw_coordinate_check(check: CoordinateCheck) -> Drawn:
     return Drawn(
         figure,
         f"The mean absolute output of each layer (one line) against {check.key}, after different numbers of training "
-        f"steps (one panel each). A dashed line is the mean absolute change of a layer's output since before the first "
-        f"step. Lines should be level. A line is coloured if its slope is further than {BOUND} from 0 in at least one "
-        f"panel. Layers whose outputs are known to change are grey.",
+        f"steps (one panel each). A dashed line is the mean absolute difference between a layer's output now and its "
+        f"output before the first step. Lines should be level. A line is coloured if its slope is further than {BOUND} "
+        f"from 0 in at least one panel. Layers whose outputs are known to change are grey.",
     )

@@ -34,10 +34,10 @@ _REACH, _MARGIN = 0.3, 0.06  # as shares of an axis: the most that intervals and
 
 @dataclass(frozen=True)
 class _Axis:
-    """The axis of a metric, or of another number that every training returns.
+    """The axis of a metric, or of another value that every training returns.
 
-    `values` and `intervals` have the trials' values and their 95 % intervals by trial number. `always` has the numbers
-    of the trials that must be visible.
+    `values` has the value of each trial, by trial number. `intervals` has the 95 % interval of each value, by trial
+    number. The axis always shows the trials whose numbers are in `always`.
     """
 
     name: str

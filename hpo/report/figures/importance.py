@@ -81,7 +81,7 @@ def draw_importance(subject: Subject) -> Drawn | Missing:
 
 def _chance_text(known: Importances) -> str:
     """Return the sentence of the caption that says which bars are significant."""
-    significant = "at most 5 % of shuffled scores give an importance at least as high as the real scores"
+    significant = "permutation test: with shuffled scores, the importance is this high in at most 5 % of cases"
     if known.num_trials < ENOUGH:
         return f" With so few trials only significant shares are shown ({significant})."
     return f" Filled bars are significant ({significant}). Hyperparameters with hollow bars may still have an effect."

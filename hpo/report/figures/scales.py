@@ -123,8 +123,9 @@ def _visible_losses(scale_results: ScaleResults) -> list[float]:
 
     The axis leaves out the worst trials, because they would flatten the differences between all other losses.
 
-    The lowest loss is the smallest of the scales' best losses. The highest loss is (the largest of the scales' best
-    losses) + d. About 70 % of all trials have a loss of at most (the best loss at their scale) + d.
+    The lowest loss is the smallest of the scales' best losses. For the highest loss, the function computes a distance
+    d: about 70 % of all trials are at most d worse than the best trial at their scale. The highest loss is (the largest
+    of the scales' best losses) + d.
     """
     bests = [ranked[0].loss for ranked in scale_results.ranked if ranked]
     behind = [trial.loss - ranked[0].loss for ranked in scale_results.ranked for trial in ranked]
@@ -184,9 +185,9 @@ def draw_loss_over_cost(subject: Subject) -> Drawn | Missing:
             hovertemplate=f"%{{y}} ({law.low:.4g} to {law.high:.4g})<extra>predicted</extra>",
         )
         prediction = (
-            f"The dashed line is the power law loss = {law.factor:.4g} cost^-{law.exponent:.3g}, fitted to the best "
-            f"trials of the scales below the target. The hollow diamond is the prediction for the target, with the "
-            f"95 % interval. There are too few scales to also fit an irreducible loss."
+            f"The dashed line is a power law, fitted to the best trials of the scales below the target: "
+            f"loss = {law.factor:.4g} * cost^-{law.exponent:.3g}. The hollow diamond is the prediction for the target, "
+            f"with the 95 % interval. There are too few scales to also fit an irreducible loss."
         )
     losses = _visible_losses(scale_results)
     if law is not None:

@@ -45,22 +45,22 @@ def expect(
 ) -> Expected | None:
     """Return the expected best point at a scale, with a window around each of its values; None without complete trials.
 
-    The last scale is the largest one with complete trials. At the last scale itself, each window is centred on the best
-    trial's value. At a larger scale, the centre is the rank-weighted mean of the last scale's best trials, plus the
-    expected move of the best value. The expected move is the average of the fitted move (`fit_shift`) and a prior of no
-    move, weighted by their precisions. The prior is normal. Its standard deviation for a move from the smallest scale
-    to the target is a fifth of the dimension's length. If the expected point is not in the space, the point of the best
-    trial replaces it.
+    The last scale is the largest scale with complete trials. At the last scale itself, each window is centred on the
+    best trial's value. At a larger scale, the centre is the rank-weighted mean of the last scale's best trials, plus
+    the expected move of the best value. The expected move is the average of the fitted move (`fit_shift`) and a prior
+    of no move, weighted by their precisions. The prior is normal. Its standard deviation for a move from the smallest
+    scale to the target is a fifth of the dimension's length. If the expected point is not in the space, the point of
+    the best trial replaces it.
 
-    A window reaches two standard deviations of the prediction to each side of its centre, and at least to the
-    neighbouring values. A window has at least a tenth of the dimension's length. If the best value at the last scale is
-    near an end of the window that was predicted for the last scale, the length of the new window is doubled. For
+    A window reaches 2 s to each side of its centre, where s is the square root of (spread^2 + error^2). The spread is
+    the standard deviation of the best trials' values. The error is the standard error of the expected move. The spread
+    is computed at the largest scale with at least three best trials. If no scale has three, the spread is computed at
+    the scale with the most best trials.
+
+    A window has at least a tenth of the dimension's length, and contains the neighbouring values of its centre. If the
+    best value at the last scale is near an end of its own window, the length of the new window is doubled. For
     unordered choices, the window has the values of the best trials. If a dimension is inactive in the best trial, its
     window is the whole dimension.
-
-    The standard deviation combines the spread of the best trials' values and the error of the move. The spread is
-    computed at the largest scale that has at least three best trials. If no scale has three, the spread is computed at
-    a scale that has two, or else one.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

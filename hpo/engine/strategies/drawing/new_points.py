@@ -27,11 +27,12 @@ _ENOUGH = 6
 class NewPoints:
     """Draws new points for strategies that first train points partly, and then continue the best of them.
 
-    All new points are random unless `is_learned` is true and at least 15 points have complete trials. Then most new
-    points are children of the best points so far. A point is better if it was trained further. Among points trained
-    equally far, the point with the lower loss is better; with several metrics, the point on the earlier Pareto front is
-    better. The remaining new points are random, because the best points after a small amount of training may not be the
-    best after a large amount.
+    If `is_learned` is false, or if fewer than 15 points have complete trials, all new points are random. Otherwise,
+    most new points are children of the best points so far. The other new points are still random, because the best
+    points after a small amount of training may not be the best after a large amount.
+
+    A point is better if it was trained further. Among points trained equally far, the point with the lower loss is
+    better. With several metrics, the point on the earlier Pareto front is better.
 
     Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
     section 4). Like BOHB, this class learns from the largest amount with enough points, and draws a share of its points
@@ -110,10 +111,10 @@ class _Rungs(Reader):
                     yield trials[place]
 
     def latest_of_highest(self) -> list[Trial]:
-        """Return the latest failed trials, and the latest complete trials of one rung, at most `MEMORY` of each.
+        """Return the latest failed trials on all rungs, and the latest complete trials on one rung.
 
-        This rung is the highest rung with at least `_ENOUGH` complete trials. If there is none, it is the rung with the
-        most complete trials.
+        Return at most `MEMORY` failed trials and at most `MEMORY` complete trials. The rung is the highest rung with at
+        least `_ENOUGH` complete trials. If no rung has so many, the rung is the one with the most complete trials.
         """
         amounts = [amount for amount, trials in self._complete.items() if len(trials) >= _ENOUGH]
         amount = max(amounts) if amounts else max(self._complete, key=lambda each: len(self._complete[each]))

@@ -69,15 +69,15 @@ class Preselection:
         """Return the `count` most promising candidates, the best first; ties go to the earlier candidate.
 
         With one metric, candidates are ordered by gain; for several metrics, see below. The gain of a candidate is its
-        rating times the factors below. The rating is 1 minus the expected rank. The expected rank is the mean of the
-        ranks of the trials that did not fail. In this mean, trials near the candidate have more weight (see the class).
-        Ranks go from 0 (the best trial) to 1 (the worst); with several metrics, `one_loss` gives the order. Pending
-        trials have the middle rank. Ranks are used instead of losses, because diverged trials would dominate a mean of
-        losses. The factors:
+        rating times the factors below. The rating is 1 minus the expected rank. The expected rank is a weighted mean of
+        the trials' ranks, without failed trials. Trials near the candidate have more weight (see the class). Ranks go
+        from 0 (the best trial) to 1 (the worst); with several metrics, `one_loss` gives the order. Pending trials have
+        the rank 0.5. Ranks are used instead of losses, because diverged trials would dominate a mean of losses. The
+        factors:
 
-        - Feasibility: the share of trials that did not fail, with the same weights, so that the search avoids the
-          regions of failed trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with unknown constraints":
-          expected improvement times probability of feasibility).
+        - Feasibility: the weighted share of trials that did not fail. Trials near the candidate have more weight. So
+          the search avoids the regions of failed trials (Gelbart, Snoek & Adams 2014, "Bayesian optimization with
+          unknown constraints": expected improvement times probability of feasibility).
         - Limits, if any trial exceeds one: the candidate's predicted probability of being within the limits, to the
           power of 1.5.
         - Pending trials, if they are penalized: 1 - exp(-10 d), where d is the distance to the nearest pending trial.

@@ -15,7 +15,7 @@ EVEN = 1 / math.sqrt(12)
 """The standard deviation of the uniform distribution from 0 to 1."""
 
 LEAST_SHARE = 0.1
-"""The length of the shortest window around an expected value, as a share of the dimension's length."""
+"""The length of the shortest window that a ladder searches, as a share of the dimension's length."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class Shift:
     Attributes:
         slope: the move that fits best.
         low, high: the ends of the interval.
-        is_known: whether the trials show that the best value moves, or show that it does not move. They show that it
-            moves if the interval excludes 0 and ends before the largest moves that were tried. They show that it does
-            not move if every move in the interval, added up over all scales, is below a quarter of the dimension's
-            length.
+        is_known: whether the trials show how the best value moves. This is so in two cases. First, the best value
+            moves: the interval excludes 0, and ends before the largest moves that were tried. Second, the best value
+            hardly moves: even the largest move in the interval is small. A move is small if (the move) * (the number
+            of doublings from the smallest scale to the largest) is below a quarter of the dimension's length.
     """
 
     slope: float
