@@ -26,10 +26,11 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Contribution:
-    """One hyperparameter's part of the winner's predicted gain over the default configuration, in the metric's unit.
+    """One hyperparameter's contribution to the winner's advantage over the default configuration, in the metric's unit.
 
-    A part above 0 says that the winner's value of the hyperparameter is better than the default value. `gain` is the
-    mean over the fits of the surrogate; the middle 95 % of the fits are between `low` and `high`.
+    Each fit of the surrogate gives an estimate of the contribution. `gain` is the mean of the estimates. The middle
+    95 % of the estimates are between `low` and `high`. Above 0, the winner's value of the hyperparameter is better than
+    the default value.
     """
 
     gain: float
@@ -232,7 +233,10 @@ def shapley_values(
 
 
 def best_share(number: int) -> float:
-    """Return max(0.1, 5 / number), the share of the trials that count as the best; `number` counts all trials."""
+    """Return the share of the trials that count as the best: max(0.1, 5 / number).
+
+    `number` is the number of all trials.
+    """
     return max(0.1, _AMONG_BEST / number)
 
 

@@ -158,7 +158,7 @@ def _recorded_and_reproduced(
     """Compute a trial's reported numbers twice: from the recorded values, and from the reproduced trainings.
 
     `values` has the recorded value of the leading metric for each training. `means` has the recorded means by name in
-    `goal.names`. If a training was not reproduced, the second result also uses `values`.
+    `goal.names`. If some training was not reproduced, both results use `values`.
     """
     done = [(each, each.reproduced) for each in repetitions if each.reproduced is not None]
     reproduced = {each.name: value for each, value in done if not each.is_mean}
@@ -231,7 +231,9 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 
 
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
-    """Return a trial's additional numbers for a goal with several names, as a dict with the keys of a report.
+    """Return a trial's interval, standard error, means and excess over the limits, by their keys in a report.
+
+    A report has such keys only if `goal` has several names.
 
     `values` has the value of the leading metric for each training. `means` has, for each other name in `goal.names`,
     the mean over the trainings.
@@ -282,7 +284,10 @@ def _study_numbers(recorded: Recorded) -> dict[str, Any]:
 
 
 def _entries(report: Mapping[str, Any], trial: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the dotted key and the content of each part of a report that describes the trial number `trial`."""
+    """Yield the dotted key and the content of each part that a report has about one trial.
+
+    `trial` is the trial's number as text.
+    """
     for place, name in _PARTS_OF_TRIALS.items():
         *before, last = place.split(".")
         part = inner(report, *before).get(last)

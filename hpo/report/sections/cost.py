@@ -47,8 +47,8 @@ class Prediction(TypedDict):
     factor: Annotated[
         float,
         Field(
-            description="exp(sigma); with m = the geometric mean of seconds / cost, about two thirds of the trials "
-            "have a ratio seconds / cost between m / `factor` and m * `factor`"
+            description="spread of the trials' ratios seconds / cost, as a factor: exp(`sigma`); for example, if "
+            "`factor` is 2 and the geometric mean of the ratios is 10, about two thirds of the ratios are from 5 to 20"
         ),
     ]
 
@@ -71,8 +71,8 @@ class Cost(TypedDict):
     lanes: Annotated[
         int | None,
         Field(
-            description="study.lanes; null if study.order=clock and the order in which trials end has no influence on "
-            "the search"
+            description="study.lanes; null if both are true: study.order is `clock`, and the search does not depend "
+            "on which trial ends first"
         ),
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]
@@ -86,8 +86,8 @@ _TINY = 1e-9  # a smaller standard deviation is a rounding error
 def describe_cost(subject: Subject) -> Cost:
     """Return the training seconds, the wall time excluding pauses, and two shares of unused time.
 
-    `idle_share` is the share of the workers' total time in which a worker trained no task. `overhead_share` is the
-    share of the wall time in which no worker trained a task.
+    `idle_share` is the share of the wall time in which the average worker was idle. `overhead_share` is the share of
+    the wall time in which all workers were idle at the same time.
     """
     gpus, seconds = subject.gpus, [trial.seconds for trial in subject.trials]
     every = [*subject.all_trainings, *subject.other_trainings]

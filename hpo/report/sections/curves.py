@@ -103,6 +103,10 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
 
 DRAWN = "A trial counts only if it is complete, keeps the limits and has a point drawn at random."
 """Which trials serve to estimate the expected best score of a random search."""
+_WITHOUT_STOPPED = (
+    " Trials that were stopped early do not count. Most such trials are weak, so a real random search would reach "
+    "worse scores."
+)
 
 
 def describe_expected(
@@ -155,9 +159,10 @@ def _biased(size: int, n: int) -> NDArray[np.float64]:
 
 
 def unbiased_weights(size: int, n: int) -> NDArray[np.float64]:
-    """Return the weight of each of B sorted scores in the expected best of n scores, drawn without replacement.
+    """Return the weights for the expected best of n scores, drawn without replacement from B = `size` scores.
 
-    B is `size`. The weight of the i-th score is w_i = C(i-1, n-1) / C(B, n).
+    If the B scores are sorted from worst to best, their weighted sum is the expected best. The weight of the i-th score
+    is w_i = C(i-1, n-1) / C(B, n), for i = 1 to B.
     """
     # Binomials of large B overflow, so start from w_B = n / B, and then use w_i = w_(i+1) * (i - n + 1) / i.
     weights = np.zeros(size)
@@ -188,8 +193,7 @@ def read_expected(report: ReportJson) -> Iterator[Block]:
     has_stopped = not is_missing(counts) and counts["stopped"] > 0
     yield Paragraph(
         "The expected best score of a random search with n trials, ± the standard deviation over searches. "
-        f"{DRAWN}"
-        f"{' Trials that were stopped early are mostly weak and do not count: the values are too good.' * has_stopped}"
+        f"{DRAWN}{_WITHOUT_STOPPED * has_stopped}"
     )
     both = expected["unbiased"], expected["biased"]
     # For n = 1 both estimates are the mean of the scores, but their last bits may differ, so round them.

@@ -68,7 +68,9 @@ OF_FRONT = {
 }
 OF_SEVERAL = {12: "front.choice", 17: "front.hypervolume", 20: "importance.by_metric"}
 OF_SCALES = {11: "scales.each", 17: "scales.law", 20: "scales.transfer scales.choices"}
-"""Keys that some reports have in addition to those in `FIELDS`. Each dict maps a field's number to additional keys.
+"""Keys that some reports have in addition to the keys in `FIELDS`.
+
+The numbers are the fields' positions in `FIELDS`, from 1. For example, `front.choice` belongs to the 12th field.
 
 If a report has a front, it has the keys in `OF_FRONT`. If the study has several metrics, the report has the keys in
 `OF_SEVERAL`. If the study has scales, the report has the keys in `OF_SCALES`.

@@ -208,8 +208,8 @@ def _volume_text(report: ReportJson, front: FrontPart) -> Iterator[str]:
     )
     text = (
         f"hypervolume of the front: {last['hypervolume']:.4f} of at most {whole:.4g}, unchanged since trial "
-        f"{last['trial']:g}; the hypervolume scales each metric so that the best value{within} is 0 and the worst "
-        f"value{within} is 1 ({ends}); the reference point is {volume['reference']:g} in each metric"
+        f"{last['trial']:g}; hpo first scales each metric: the best value{within} becomes 0, and the worst "
+        f"value{within} becomes 1 ({ends}); the reference point is {volume['reference']:g} in each metric"
     )
     expected = volume["expected"]
     if not is_missing(expected):

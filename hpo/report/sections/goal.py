@@ -79,8 +79,9 @@ class ExpectedVolume(TypedDict):
     orders: Annotated[
         int,
         Field(
-            description="number of random orders of the trials (seed 0); if there are at most `orders` different "
-            "subsets of n trials, mean and standard deviation for this n are exact"
+            description="number of random orders of the trials (seed 0), from which `means` and `spreads` are "
+            "estimated; if there are at most this many subsets of n trials, all subsets are used, so the values for "
+            "this n are exact"
         ),
     ]
     budgets: list[int]

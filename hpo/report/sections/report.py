@@ -105,7 +105,10 @@ class ReportJson(SearchPart, FrontSection, ScalesSection, NotesSection):
     finalists: list[FinalistPart] | Missing
     comparison: Annotated[
         dict[str, Any] | Missing,
-        Field(description="field 23: name, repeats, standings, pairs and method, as in the result of `hpo compare`"),
+        Field(
+            description="field 23 of the report: the keys name, repeats, standings, pairs and method, copied from the "
+            "result of `hpo compare`"
+        ),
     ]
     cost: Cost | Missing
     cautions: Annotated[
@@ -125,9 +128,9 @@ def report_schema() -> dict[str, Any]:
 def summarise(study: PreparedStudy, run: StudyRun, subject: Subject, files: dict[str, str]) -> ReportJson:
     """Return the report of a study as JSON data; the report of an ended study depends only on stored files.
 
-    If the computation of a value fails, the report usually has the reason in place of the value. But an HpoError is
-    always raised, because the user can fix its cause. Any error in one of these parts is raised, too: the study, the
-    environment, the metric, the notes, the test result and the best trials.
+    If the computation of a value fails with an HpoError, the error is raised, because the user can fix its cause. If
+    the computation fails with another error, the report has the reason in place of the value. But the following parts
+    raise every error: the study, the environment, the metric, the notes, the test result and the best trials.
 
     `files` has the SHA-256 of each file next to the report, by the file's name.
     """

@@ -199,9 +199,12 @@ def table_rows(table: ScaleTable, changes: Sequence[Mapping[str, Any]], mark: st
 def table_text(table: ScaleTable, metric: str) -> str:
     """Return a sentence that says whether the hyperparameter's best value moves between the scales.
 
-    If `table["cost"]` is above 0, the sentence ends with the cost. If a scale has no score, the sentence ends with this
-    fact instead. If the smallest scale's best value has no score at another scale, the sentence ends with that fact
-    instead. If no value has a score at any scale, the whole sentence is: no value has a score.
+    If no value has a score at any scale, the sentence says only this. Otherwise, the sentence ends with the first of
+    the following facts that is true:
+
+    - A scale has no score.
+    - The smallest scale's best value has no score at another scale.
+    - The smallest scale's best value would be worse at another scale (`table["cost"]` is above 0).
     """
     moves, cost, key = table["moves"], table["cost"], table["key"]
     if moves is None:
@@ -230,6 +233,6 @@ def _noise_text(cost: float, error: float | None) -> str:
 
 
 def _num_without_smallest(table: ScaleTable) -> int:
-    """Return the number of scales that have no score for the value that is best at the smallest scale."""
+    """Return at how many scales the smallest scale's best value has no score."""
     place = table["values"].index(table["best"][0])
     return sum(scores[place] is None for scores in table["scores"])

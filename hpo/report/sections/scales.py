@@ -81,9 +81,9 @@ class ShiftPart(TypedDict):
     is_known: Annotated[
         bool,
         Field(
-            description="whether `interval` is narrow enough for a conclusion; for each shift in `interval`, the total "
-            "shift between the cheapest and the most expensive scale must be below a quarter of the hyperparameter's "
-            "range; if `moves` is true, the total shift must only be below the whole range"
+            description="whether `interval` is narrow enough for a conclusion: from the cheapest to the most expensive "
+            "scale, the largest shift in `interval` adds up to less than a quarter of the hyperparameter's range; if "
+            "`moves` is true, it adds up to less than the whole range"
         ),
     ]
 
@@ -95,7 +95,8 @@ class Transfer(TypedDict):
     shift_is: Annotated[
         Literal["factor", "difference", "steps"],
         Field(
-            description="unit of `shift`: factor in a logarithmic range, difference in another range, steps in a list"
+            description="unit of `shift`: factor for a logarithmic range, difference for a linear range, steps for a "
+            "list of values"
         ),
     ]
     best: Annotated[
@@ -107,7 +108,10 @@ class Transfer(TypedDict):
     ]
     trials: Annotated[
         list[Count],
-        Field(description="for each scale, number of different points with the hyperparameter and a complete trial"),
+        Field(
+            description="for each scale, number of complete trials that have the hyperparameter; trials with the same "
+            "point count once"
+        ),
     ]
     shift: ShiftPart | Missing
 
@@ -132,7 +136,8 @@ class ScalesPart(TypedDict):
     table: Annotated[
         NotRequired[ScaleTable],
         Field(
-            description="score of each value; absent unless the study is a grid search of one ordered hyperparameter"
+            description="scores by scale and by value of the hyperparameter; absent unless the study is a grid search "
+            "of one ordered hyperparameter"
         ),
     ]
     expected: Annotated[

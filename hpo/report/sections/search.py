@@ -172,12 +172,10 @@ def _chosen_by(study: PreparedStudy, run: StudyRun) -> str:
     # After a changed choice, `hpo resume` trains the new finalists.
     fresh = ", on fresh seeds, among the best trials of the search" if is_fresh else ""
     # The report's section on the front lists each change.
-    decided = (
-        "a rule that was changed after the start of" if run.notes.changed_choices else "a rule that was set before"
-    )
+    decided = "changed after the start of the search" if run.notes.changed_choices else "set before the search"
     chosen = why(section.choose)
     on_front = " of " if chosen.endswith("the front") else ", on the front of "
-    return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, {decided} the search"
+    return f"{chosen}{on_front}{join_names(list(goal.metrics))}{within}{fresh}, a rule that was {decided}"
 
 
 def _counts(study: PreparedStudy, run: StudyRun) -> Counts:

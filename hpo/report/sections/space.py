@@ -53,8 +53,8 @@ class Importance(TypedDict):
     shapley: Annotated[
         dict[str, Contributed] | Missing,
         Field(
-            description="HyperSHAP values: mean over the fits of a surrogate (`gain`), and range of the middle 95 % of "
-            "these fits (`low` to `high`)"
+            description="HyperSHAP values; each fit of a surrogate gives one estimate: `gain` is the mean of the "
+            "estimates, and the middle 95 % of the estimates are between `low` and `high`"
         ),
     ]
     by_metric: Annotated[

@@ -52,7 +52,7 @@ class ExtendedPart(TypedDict):
     """A trial that `hpo extend` made from a trial of another study, with the scores of both trials."""
 
     number: int
-    before: Annotated[int, Field(description="number of the other study's trial")]
+    before: Annotated[int, Field(description="trial number in the other study")]
     score_before: float
     score: float | None
     gain: Annotated[float | None, Field(description="how much better `score` is than `score_before`; below 0 = worse")]
@@ -104,7 +104,10 @@ class ReproductionPart(TypedDict):
     ]
     changes: Annotated[
         list[str],
-        Field(description="differences from the environment of the search, and changes that the user allowed"),
+        Field(
+            description="one line for each difference from the environment of the search, and one line for each change "
+            "that the user allowed when resuming the study"
+        ),
     ]
 
 
@@ -174,7 +177,10 @@ def _reproduction(study: PreparedStudy) -> ReproductionPart | None:
 
 
 def _extension(study: PreparedStudy, trials: Sequence[Trial]) -> ExtensionPart | None:
-    """Return the extended study, the changed settings, and the pairs of trials; None if this study extends no study."""
+    """Return which study this study extends, with the changed settings, and with the trials of both studies in pairs.
+
+    Return None if this study extends no study.
+    """
     section = study.config.study
     if section.extends is None:
         return None

@@ -44,8 +44,8 @@ class TestedMember(TypedDict):
     validation_metrics: Annotated[
         dict[str, float],
         Field(
-            description="mean in the search by name, for each metric and each other name in study.limits or "
-            "study.measured"
+            description="mean in the search, over folds and seeds, for each metric and for each other name in "
+            "study.limits or study.measured"
         ),
     ]
 
@@ -62,8 +62,8 @@ class TestPart(TypedDict):
     estimates: Annotated[
         NotRequired[dict[str, EstimatePart]],
         Field(
-            description="test values by name, for each metric and each other name in study.limits or study.measured; "
-            "any other value in `metrics` is included only if it has an interval"
+            description="the values in `metrics` with their 95 % intervals, by name; if a value has no interval, it is "
+            "left out, unless it is a metric of the study or its name is in study.limits or study.measured"
         ),
     ]
     difference: Annotated[
@@ -140,14 +140,14 @@ class FinalistPart(TypedDict):
     search_scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="mean in the search by name, for each metric and each other name in study.limits or "
-            "study.measured; absent if there is only one name"
+            description="mean in the search, over folds and seeds, for each metric and for each other name in "
+            "study.limits or study.measured; absent if there is only one name"
         ),
     ]
     fresh_scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="mean on fresh seeds by name, for each metric and each other name in study.limits or "
+            description="mean over folds and fresh seeds, for each metric and for each other name in study.limits or "
             "study.measured; absent if there is only one name, or if `fresh_score` is null"
         ),
     ]

@@ -128,7 +128,10 @@ def describe_notes(study: PreparedStudy) -> NotesSection:
 
 
 def read_user_notes(report: ReportJson) -> Iterator[Block]:
-    """Yield the study's tags, then the texts of its notes. Without notes, there are no tags: yield nothing."""
+    """Yield the study's tags, then the texts of its notes.
+
+    If the study has no notes, yield nothing. It then has no tags either, because only notes set tags.
+    """
     part = report.get("notes")
     if part is None:
         return

@@ -47,7 +47,7 @@ from hpo.workers.objective.path import ObjectivePath
 
 
 class FreshScore(TypedDict):
-    """The winner's scores on fresh seeds. The finalists' scores on fresh seeds decided which finalist is the winner."""
+    """The winner's scores on fresh seeds. To choose the winner, hpo compared the finalists' scores on fresh seeds."""
 
     score: Annotated[float, Field(description="mean of `values`")]
     values: Annotated[list[float], Field(description="score for each pair of fold and fresh seed")]
@@ -58,8 +58,8 @@ class FreshScore(TypedDict):
     scores: Annotated[
         NotRequired[dict[str, Spread]],
         Field(
-            description="means on fresh seeds, by name; the names are the metrics, the values with a limit and the "
-            "values in study.measured; absent if the only name is the metric"
+            description="mean over folds and fresh seeds, for each metric and for each other name in study.limits or "
+            "study.measured; absent if there is only one name"
         ),
     ]
 
@@ -111,8 +111,8 @@ class Winner(TypedDict):
     scores: Annotated[
         NotRequired[dict[str, Spread]],
         Field(
-            description="means in the search, by name; the names are the metrics, the values with a limit and the "
-            "values in study.measured; absent if the only name is the metric and the report has no `front`"
+            description="mean in the search, over folds and seeds, for each metric and for each other name in "
+            "study.limits or study.measured; absent if there is only one name and the report has no `front`"
         ),
     ]
     config: str
@@ -139,8 +139,8 @@ class Short(TypedDict):
     scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="means by name; the names are the metrics, the values with a limit and the values in "
-            "study.measured; absent if the only name is the metric"
+            description="mean over folds and seeds, for each metric and for each other name in study.limits or "
+            "study.measured; absent if there is only one name"
         ),
     ]
     is_on_front: Annotated[NotRequired[bool], Field(description="absent if the study has one metric and no limit")]
@@ -165,8 +165,8 @@ class DefaultTrial(TypedDict):
     scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
-            description="means by name; the names are the metrics, the values with a limit and the values in "
-            "study.measured; absent if the only name is the metric, or if the trial is not complete"
+            description="mean over folds and seeds, for each metric and for each other name in study.limits or "
+            "study.measured; absent if there is only one name, or if the trial is not complete"
         ),
     ]
     gain: Annotated[
