@@ -1,6 +1,7 @@
 """Runs `hpo` as `hpo.__main__` does, and ends it when standard input ends.
 
-A program that starts this module with a pipe as standard input therefore takes it along, however the program ends.
+A program starts this module with a pipe as standard input. When that program ends, for whatever reason, the pipe
+closes, and `hpo` ends too.
 """
 
 import os

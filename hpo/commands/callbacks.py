@@ -20,8 +20,8 @@ class EndedTrial:
         number: the trial's number, from 0, in the order of proposal.
         state: `complete`, `failed` or `stopped`.
         score: the value of the metric, or of the first metric if there are several; None = no score.
-        scores: the values of all metrics, of all other numbers with a limit, and of all numbers in `study.measured`, by
-            name; empty unless the trial is complete.
+        scores: the values by name, for each metric and each name in `study.limits` and `study.measured`. If the trial
+            is not complete, `scores` is empty.
         point: the values of the searched hyperparameters, by dotted key.
         config: the trial's complete configuration, with the names of environment variables instead of secrets.
         amount: how far the strategy trains the trial; None = fully.

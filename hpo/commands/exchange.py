@@ -247,8 +247,9 @@ def import_trials(
         metric: with --ray, the name of the result; with --csv, the column of the score (default: score).
             The trials.csv of an hpo study needs neither metric nor direction.
         direction: with --ray or --csv, maximize or minimize; optional for metrics with known names, such as val_loss.
-        keys: with --csv, the columns of hyperparameters (default: the columns named params_... or config/...; if there
-            are none, all columns without another known meaning, such as number, state, seconds or fold_...).
+        keys: with --csv, the columns of hyperparameters (default: the columns named params_... or config/...).
+            If the table has no such columns, the default is all columns, except the metric's column and columns with a
+            known name (number, state, seconds, fold_... and so on).
         rename: new names of hyperparameters and metrics.
 
     Raises:

@@ -31,7 +31,7 @@ class Freed(Fields):
         dry_run: whether this was a dry run, which deletes nothing.
         bytes: the freed bytes in total; with `--dry-run`, the bytes that would be freed.
         freed: the freed bytes by kind: `states`, `models`, `data`, `logs`, `files`, `leftovers`.
-        leftovers: the freed bytes of files that killed processes had left next to the studies.
+        leftovers: the freed bytes of temporary files next to the studies. A killed process leaves such files.
         studies: the freed bytes of each study.
     """
 

@@ -64,7 +64,7 @@ class Reproduction(Fields):
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if any score, or any number of report.json, differs from the record; else 0."""
+        """The exit code: 0 if all trainings and all numbers of report.json agree with the record, else 1."""
         return 0 if self.is_reproduced else 1
 
     @property
@@ -75,8 +75,8 @@ class Reproduction(Fields):
         Such a row is named `mean METRIC`, or `mean METRIC on fresh seeds`. The leading metric and the metrics in
         `not_compared` have no such rows.
 
-        If numbers of report.json differ, the table also has a row for each of these numbers. The row is named after the
-        key of the number, such as `report.json: winner.score`.
+        If a number of report.json differs from the record, the table also has a row for this number. The row is named
+        after the number's key, such as `report.json: winner.score`.
         """
         import pandas as pd
 
@@ -324,8 +324,8 @@ def _read_trusted(folder: StudyFolder, is_trusted: bool, elsewhere: Mapping[str,
     pickled = folder.pickled_function(config)
     if pickled is None and ObjectivePath.of(config.objective).is_pickled:
         raise ConfigError(
-            f"objective: '{config.objective}' is stored only in the folder of its study; give that folder instead of "
-            f"the report or a published copy"
+            f"objective: '{config.objective}' is stored only in the folder of its study; give that folder, because "
+            f"reports and published copies do not contain the objective"
         )
     earlier = [change.trial for change in files.allowed if change.trials]
     # Look this up before the question, because a yes marks the study as trusted on this machine.

@@ -174,7 +174,7 @@ def extend(
     if not isinstance(trials, Sequence):
         raise ConfigError(f"trials: must be a list of trial numbers, given {trials!r}")
     if trials:
-        refuse_without_effect({"best": best}, "with trial, which says which trials to train")
+        refuse_without_effect({"best": best}, "with trial numbers, because the numbers select the trials")
     folder = find_study(str(study))
     given = _one_form(overrides, settings_of(changes, name=name), data)
     config = _config_of_extension(folder, given, data, climb)
@@ -204,8 +204,8 @@ def extend(
 def _one_form(overrides: Sequence[str], changes: Mapping[str, Any], data: Mapping[str, str] | None) -> Changes:
     """Return `overrides` if there are any; else return `changes`.
 
-    `data` maps keys to the new paths of moved data. Raise ConfigError if `overrides` is given together with `changes`
-    or `data`.
+    If `overrides` is given together with `changes` or with `data`, raise ConfigError. `data` has the new paths of moved
+    data, by key; this function only checks whether `data` is given.
     """
     if overrides and (changes or data):
         raise ConfigError(

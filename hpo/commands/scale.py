@@ -83,9 +83,9 @@ class ScalesTried:
         table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
             scale. The smallest scale is first; `null` = no score. `moves` compares the best values of all scales. If
             `moves_is` is `factor`, `moves` is the largest best value divided by the smallest best value. If `moves_is`
-            is `places`, `moves` is the distance of these two values in the list of values. At a larger scale, the best
-            value of the smallest scale may have a worse score than the best value of the larger scale. `cost` is the
-            largest of these score differences over the scales. `cost_error` is the standard error of `cost`.
+            is `places`, `moves` is the distance of these two values in the list of values. Each scale has a difference:
+            (loss with the smallest scale's best value) - (loss with the scale's own best value). `cost` is the largest
+            difference. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 
@@ -144,7 +144,7 @@ def scale(
     if check == table:
         raise ConfigError(f"--check, --table: give one of them, given {'both' if check else 'neither'}")
     if table:
-        refuse_without_effect({"--output": output}, "with --table, because the study's report has the picture")
+        refuse_without_effect({"--output": output}, "with --table, which draws the picture in the study's report")
         tree = table_tree(overrides, over, config_dir, config)
         return Composed(tree) if cfg else _run_table(config_from_dict(tree), progress)
     if cfg:

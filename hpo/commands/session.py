@@ -44,8 +44,8 @@ class AskedTrial:
             strategy does not train partially.
         continues: the number of the earlier trial to continue, which has the same point; None = start anew.
         trained: how far the earlier trial was trained; 0 = there is no earlier trial to continue.
-        metrics: the names of the numbers to report: first the metrics in their order, then the numbers with a limit,
-            then the numbers in `study.measured`.
+        metrics: the names of the values to report. The study's metrics are first, then the other names in
+            `study.limits`, then the names in `study.measured`.
     """
 
     def __init__(self, outside: OutsideSession, task: Task, objects: Objects) -> None:

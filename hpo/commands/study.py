@@ -371,9 +371,9 @@ class Study:
 
     @property
     def curves(self) -> "pd.DataFrame":
-        """One row per report of an ended training: trial, fold, repeat (with repeats) and the reported numbers.
+        """One row per report of an ended training: trial, fold and the reported values.
 
-        The same table is in curves.csv.
+        If the study has repeats, each row also has the repeat. The same table is in curves.csv.
         """
         with self._read() as (study, run):
             return curves_table(run.trials, study.layout).infer_objects()

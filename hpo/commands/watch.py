@@ -72,7 +72,7 @@ def watch(
 
     Examples:
         hpo watch digits                         the display of the search, in any terminal, until it ends
-        hpo watch s3://bucket/digits             from its mirror, copied once a minute, on any machine
+        hpo watch s3://bucket/digits             a search on another machine, from its mirror (updated once a minute)
         hpo watch digits --json                  one line of JSON per change
         hpo watch digits --page                  the live page: best trial, curves, workers, failures
         hpo watch digits --wait 3600             wait up to an hour for a queued job to start

@@ -127,7 +127,7 @@ def _value(field: str, kind: Kind, text: str) -> str | float:
 
 
 def _is_time(text: str) -> bool:
-    """Return whether a text is a time, or the beginning of one, such as a month."""
+    """Return whether a text is a time, such as `2026-11-27 14:30`, or the first part of a time, such as `2026-11`."""
     with suppress(ValueError):
         return bool(_TIME.fullmatch(text) and datetime.fromisoformat(text + "2000-01-01T00:00:00"[len(text) :]))
     return False

@@ -70,8 +70,8 @@ class Yardstick:
         )
         low, middle, high = _LEVELS
         attained = (
-            f"the line shows the best values that {middle} % of the searches attain; the band is between the best "
-            f"values that {low} % and {high} % of the searches attain"
+            f"the line shows the best values that at least {middle} % of the searches attain; the band is between the "
+            f"same lines for {low} % and {high} %"
         )
         return {NAME: regret} | ({"attainment": attained} if len(self.goal.metrics) == _DRAWN else {})
 

@@ -102,8 +102,8 @@ def _has_result(searches: Iterable[FinishedSearch]) -> bool:
 def run_studies(names: Sequence[str], at: Sequence[int], optimum: float | None, name: str | None) -> Compared:
     """Compare existing studies, and write the files; raise HpoError if the studies cannot be compared.
 
-    The first budget is the number of trials of the study with the fewest trials. If any study has scales, the first
-    budget is the lowest total training time of a study instead, in seconds. `at` adds budgets in trials.
+    The first budget is the number of trials in the study with the fewest trials. If any study has scales, the first
+    budget is a time in seconds: the total training time of the study that trained least. `at` adds budgets in trials.
     """
     studies = read_studies(names)
     _refuse_optimum(optimum, studies[0].goal)

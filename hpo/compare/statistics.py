@@ -47,11 +47,12 @@ class SignFlips:
     subset's deviations. So the sum falls if and only if the mean of the subset's numbers is above d. For every d, the
     test therefore needs only the sorted means of all subsets.
 
+    If there are at most 16 numbers, the test uses all their subsets, including the empty subset. If there are more
+    numbers, the test uses 99,999 random subsets and one empty subset. An empty subset leaves the signs as observed.
+
     Attributes:
-        means: the sorted means of the non-empty subsets of the numbers. Up to 16 numbers, the test uses all subsets;
-            for more numbers, the test uses 99,999 random subsets and one empty subset.
-        total: the number of all subsets that the test uses. At least one of them is empty; an empty subset leaves the
-            signs as observed.
+        means: the sorted means of the subsets that are not empty.
+        total: the number of subsets that the test uses, including empty subsets.
 
     Source: the test is from Fisher 1935, "The Design of Experiments", section 21. One empty subset is added to the
     random subsets, as in Phipson & Smyth 2010, "Permutation P-values Should Never Be Zero". The interval is from

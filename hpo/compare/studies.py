@@ -214,8 +214,8 @@ def compare_studies(
     are_all = len(studies) <= _MAX_FOR_ALL_PAIRS
     method = {}
     if measure.yardstick is None:
-        interval = "of the difference between two winners' expected scores; not corrected for the number of pairs"
-        method = {"interval": f"the 95 % confidence interval {interval}"}
+        interval = "the 95 % confidence interval of the difference between two winners' expected scores"
+        method = {"interval": f"{interval}; the 95 % hold for each pair alone, not for all pairs together"}
         pairs = [pair for group in groups for pair in _fold_pairs(group, measure, are_all)]
         written = score_format(study.score for group in groups for study in group)
         by_label = {study.label: measure.measured(study.search) for study in studies}

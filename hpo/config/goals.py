@@ -67,7 +67,10 @@ Metrics = Annotated[dict[Name, Direction], BeforeValidator(_check_metrics)]
 """The direction of each metric, by name; the first metric becomes `study.metric`."""
 
 Bounds = dict[Name, Annotated[float | dict[str, float], BeforeValidator(_check_bounds)]]
-"""Limits by the name of the metric. A number is the minimum of a maximized metric, and the maximum of any other."""
+"""Limits by the name of the metric: {min: ...}, {max: ...}, both, or a number.
+
+If the metric is maximized, a number is the lower limit. Otherwise, a number is the upper limit.
+"""
 
 Limits = Annotated[Bounds, BeforeValidator(_check_limits)]
 """The same as `Bounds`, but not empty."""

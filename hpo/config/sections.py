@@ -113,7 +113,7 @@ class Extension(Section):
 
     Attributes:
         study: the name or the folder of the other study.
-        changes: the other study's values of the keys that this study changes.
+        changes: for each key that this study changes, the old value from the other study.
         trials: the other study's trials that this study trains further, in this order, before any new trials.
     """
 
@@ -312,7 +312,7 @@ class DispatchSection(Section):
             text = f"{must} runs one task at a time, given {self.workers}; use dispatch=ray"
             raise conflict(text, "dispatch.workers")
         if gpus > 1 and gpus != math.floor(gpus):
-            text = f"must be a whole number, or a share below 1, given {gpus}; round the number"
+            text = f"must be a whole number, or a share below 1 (given {gpus}); round the number"
             raise conflict(text, "dispatch.gpus_per_worker")
         if not is_one and not self.type.has_own_processes:
             text = f"{must} runs each task in one process, given {self.processes_per_task}; use dispatch=ray"

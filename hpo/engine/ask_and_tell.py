@@ -27,7 +27,7 @@ _LANES = sys.maxsize  # the caller decides how many trainings run at once
 
 
 class AskAndTell:
-    """Proposes one trial per `ask`, and writes the values that `report` and `tell` get to the record.
+    """Proposes one trial per `ask`, and records the values from `report` and `tell`.
 
     At each `ask`, the strategy gets the results that `tell` got since the previous `ask`, in the order of the trials'
     numbers. So the same calls give the same trials, even if the record is closed and opened again between two
@@ -262,9 +262,10 @@ class _Reports:
         return self._limits.best
 
     def take(self, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a report, with the report's place on the learning curve added if the report has none.
+        """Return the report `point` with its place on the learning curve (epoch or step).
 
-        Raise ValueError if the place is negative, not above the last report's place, or of another kind (epoch, step).
+        If `point` has no place, add the next epoch. Raise ValueError if the place is negative, not above the last
+        report's place, or of another kind than the last report's place.
         """
         placed = self._places.take(point)
         self._judge(placed)

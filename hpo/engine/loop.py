@@ -102,7 +102,10 @@ class _RunningTask:
     reports: list[TaskReport] = field(default_factory=list)
 
     def add_report(self, report: TaskReport) -> int:
-        """Add a report unless an earlier attempt of the task made the same report; return the number of reports."""
+        """Add a report of the task, and return how many reports the task has.
+
+        If an earlier attempt of the task made the same report, do not add the report again.
+        """
         latest = self.reports[-1].units if self.reports else 0.0
         if report.point is not None and report.units is not None and report.units > (latest or 0.0):
             self.reports.append(report)
@@ -371,8 +374,8 @@ def seconds_spent(record: Record) -> float:
 def _stays_ended(rules: Rules, record: Record) -> bool:
     """Return whether a search with the order `free` stays ended by `stop_without_gain`.
 
-    The search stays ended until `stop_without_gain` is raised or a trial runs again. A scheduler cannot compute this
-    from the record, because the record lacks the order in which the last results arrived.
+    The search stays ended until the user increases or removes `stop_without_gain`, or a trial runs again. A scheduler
+    cannot compute this from the record, because the record lacks the order in which the last results arrived.
     """
     ended, limit = record.ended, rules.stop_without_gain
     if rules.order != "free" or limit is None or not ended or ended.by != "stop_without_gain":

@@ -63,7 +63,7 @@ class FirstFailures(Observer):
     applies only until a training of the study succeeds. If `is_scored` is true, a training succeeded in an earlier run,
     and the second rule never applies.
 
-    If `most` is None, failures never end the search.
+    If `most` is None, neither rule applies, and failures never end the search.
     """
 
     def __init__(self, most: int | None, is_scored: bool = False) -> None:

@@ -254,9 +254,9 @@ def named(where: str, given: Any) -> Mapping[str, Any]:
 def _rebuilt(key: str, given: Any, before: Any, now: Any) -> Any:
     """Return the new Python value of a constant after a user has changed its JSON value from `before` to `now`.
 
-    `given` is the original value. If it has a plain JSON form, return `now`. If it is a tuple of such values and `now`
-    is a list, return a tuple. If it is a dataclass with unchanged field names, return a copy with the changed values.
-    Otherwise, raise ConfigError.
+    `given` is the original Python value. If `given` has a plain JSON form, return `now`. If `given` is a dataclass and
+    the user changed no field names, return a copy with the changed values. If `given` is a tuple, all its items have a
+    plain JSON form, and `now` is a list, return a tuple. Otherwise, raise ConfigError.
     """
     is_whole = dataclasses.is_dataclass(given) and isinstance(now, Mapping) and now.keys() == before.keys()
     if not is_whole:

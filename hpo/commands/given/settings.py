@@ -124,7 +124,7 @@ def settings_of(
     for key in given.keys() & settings.keys():
         if given[key] != settings[key]:
             raise ConfigError(
-                f"{key}: must be given once, given {given[key]!r} as argument and {settings[key]!r} by this key"
+                f"{key}: must be set once, given {given[key]!r} as an argument and {settings[key]!r} with this key"
             )
     return {**settings, **given}
 
@@ -221,7 +221,8 @@ def compose_search(
 def _with_suggested(tree: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with the space that the objective suggests, and with every searched key.
 
-    A searched key has the value in the objective's own part `own` of the configuration, or None without such a value.
+    `own` is the objective's part of the configuration. If `own` has a value for a searched key, the result keeps this
+    value. Otherwise, the key's value is None.
     """
     space = suggested_space(given_function(tree["objective"]))
     sections = {name: tree[name] for name in SEARCH_SECTIONS if name in tree}

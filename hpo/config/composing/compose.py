@@ -103,9 +103,9 @@ def compose_config(
 ) -> dict[str, Any]:
     """Compose a configuration, resolve its references, and return it as a plain tree.
 
-    A reference to an environment variable that is set stays unresolved, because a study stores the variable's name and
-    not its value. Only MLflow's variables in the section `track` are replaced by their values (see `with_mlflows_own`).
-    If a variable is not set, the default in the reference replaces the reference.
+    If an environment variable is set, a reference to this variable stays unresolved, because a study stores the
+    variable's name and not its value. If the variable is not set, the default in the reference replaces the reference.
+    In the section `track`, values replace the references to MLflow's own variables (see `with_mlflows_own`).
 
     For `search`, the text of each reference in the objective's own tree is also in `study.references`, by key.
 

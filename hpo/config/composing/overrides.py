@@ -134,10 +134,11 @@ def written_out(text: str) -> str:
 def function_alone(name: str, overrides: Sequence[Override]) -> list[Override]:
     """Return overrides that remove the toolkit's trainer, for an objective with parameters (`module:train(config)`).
 
-    The overrides remove `data`, `model`, `training` and, for a search, the search space. They also set `study.name` and
-    `study.metric`, unless `overrides` choose a `study`. Keys that `overrides` set are left out.
+    The argument `overrides` has the user's overrides. The result removes `data`, `model`, `training` and, for a search,
+    the search space. If the user chooses no `study`, the result also sets `study.name` and `study.metric`. If the user
+    sets one of these keys, the result has no override for this key.
 
-    Return an empty list if the objective's path has no parameters in brackets, or if `overrides` choose `data`.
+    Return an empty list if the objective's path has no parameters in brackets, or if the user chooses `data`.
     """
     given = {o.key_or_group: o.value() for o in overrides if not o.is_delete()}
     call = re.fullmatch(r"[\w.]+:(\w+)\(.*\)", str(plain_value(given.get("objective"))))

@@ -118,8 +118,8 @@ class Clock:
     def advance(self) -> Event | None:
         """Move to the next event and return it.
 
-        Return None if no task is running. Also return None while it is not certain which event is next, or whether the
-        next event ends its task, because a task has not reported far enough.
+        Return None if no task is running. Also return None if the clock cannot tell yet which event is next. If the
+        clock cannot tell yet whether the next event ends its task, return None as well.
         """
         task = min(self._running.values(), key=lambda running: (running.next_time, running.key), default=None)
         if task is None or not task.is_known:

@@ -75,7 +75,7 @@ def test_optional_functions_are_given_by_a_decorator():
     ({"space": [1, 2]}, "space: must be a dict, given a list"), ({"space": {"a": (1, 2, 3)}}, "tuple must be a range"),
     ({"space": {1: [1, 2]}}, "space: must have strings as keys, given 1; write '1'"),
     ({"settings": {"study": {"lanes": 3}}}, "settings: 'study' is a section; give its keys one by one"),
-    ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be given once, given 2"),
+    ({"workers": 2, "settings": {"dispatch.workers": 4}}, "workers: must be set once, given 2"),
     ({"strategy": dict}, "strategy: must be a name, a dict with `name` and settings, or 'module:Class' for a class of"),
     ({"metric": {}, "direction": None}, "metric: must have a direction for each metric"),
     ({"metric": {"a": "maximize", "b": "minimize"}}, "direction: has no effect with metric"),
