@@ -32,15 +32,16 @@ class Work:
 
 
 def cost_of_unit(config: Config[Any, Any]) -> float:
-    """Return a number that is proportional to the cost of training from one evaluation to the next.
+    """Return a value that is proportional to the cost of training from one evaluation to the next.
 
-    The number covers only the forward passes. The backward pass and the evaluations change the cost of all trials by
+    The value covers only the forward passes. The backward pass and the evaluations change the cost of all trials by
     the same factor.
 
-    With `evaluate_every_steps`, the number is the cost of the steps between two evaluations. Otherwise each epoch ends
-    with an evaluation. For running text, the number is then the cost of one token, because all trials have the same
-    number of tokens per epoch. For other data, the number is then the cost of one example, because all trials have the
-    same number of examples per epoch.
+    If `evaluate_every_steps` is set, the value is the cost of this many steps. If not, each epoch ends with an
+    evaluation, and the value is the cost of a fixed fraction of an epoch:
+
+    - For running text, the cost of one token. All trials have equally many tokens per epoch.
+    - For other data, the cost of one example. All trials have equally many examples per epoch.
 
     If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
     sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected
@@ -126,12 +127,13 @@ def work_of(model: ModelConfig, length: int, vocabulary: int) -> Work:
 def _transformer(model: TransformerConfig, length: int) -> Work:
     """Return the `Work` of a Transformer's blocks; in a decoder with a source, each block also has cross-attention.
 
-    `numbers` counts the values that these steps write:
-        - Each attention has a norm, queries, keys, values, weighted sums, an output projection, a dropout and
-          a residual sum.
-        - Each head of an attention has scores, masked scores, a softmax and a dropout.
-        - Each feed-forward network has a norm, an output, a dropout and a residual sum.
-        - The inner layer of a feed-forward network has a linear map, a nonlinearity and a dropout; swiglu adds a gate.
+    `numbers` counts the values that each part of a block writes:
+        - An attention writes its norm, queries, keys, values, weighted sums, output projection, dropout and residual
+          sum.
+        - A head of an attention writes its scores, masked scores, softmax and dropout.
+        - A feed-forward network writes its norm, output, dropout and residual sum.
+        - The inner layer of a feed-forward network writes its linear map, nonlinearity and dropout, and with swiglu
+          also its gate.
 
     Source: Kaplan et al. 2020, "Scaling laws for neural language models", table 1; this function also counts the
     weighted sums of attention.

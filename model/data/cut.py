@@ -29,8 +29,8 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
 
     Raises:
         DataError: the share of a side's texts that must be cut is above data.max_cut_share.
-        DataError: every text of a side has more than data.max_length tokens. This check includes the test split. In
-            place of subwords, it counts the words between blanks.
+        DataError: every text of a side has more than data.max_length tokens. This check includes the test split. If
+            the tokens are subwords, this check counts words (separated by blanks) instead.
     """
     if not isinstance(config, TextClassificationConfig | TranslationConfig):
         return ()

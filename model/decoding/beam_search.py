@@ -68,9 +68,10 @@ def beam_search(
 
     A prefix is finished when it ends with END. For each source, the search ends when `beam_size` prefixes are finished,
     or when the prefixes have `max_length` tokens. The greedy target of a source is always compared with the finished
-    prefixes, because beam search may drop the greedy target although it is the best one. A target with END always beats
-    a target without END; otherwise, a target with an endless loop could win by its length. If no target has END, the
-    greedy target is returned, cut off at `max_length`.
+    prefixes, because beam search may drop the greedy target although it is the best one.
+
+    A target with END always beats a target without END. Without this rule, a target with an endless loop could win by
+    its length. If no target has END, the greedy target is returned, cut off at `max_length`.
 
     Args:
         network: the network, in evaluation mode.

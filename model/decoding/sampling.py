@@ -43,8 +43,8 @@ class Sampling:
         _check("seed", self.seed, "0 or more", self.seed >= 0)
         if self.temperature == 0 and (self.top_k is not None or self.top_p is not None):
             raise ValueError(
-                "temperature: if top_k or top_p is set, must be above 0, given 0; leave out top_k and top_p to always "
-                "take the most likely token"
+                "temperature: if top_k or top_p is set, must be above 0, given 0; to always take the most likely "
+                "token, keep temperature=0 and leave out top_k and top_p"
             )
 
 

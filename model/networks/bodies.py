@@ -30,8 +30,8 @@ class Source(NamedTuple):
 class State(Protocol):
     """The state of a decoder between two tokens.
 
-    Each row belongs to one target sequence. In a beam search, each source sequence has the same number of target
-    sequences, and their rows follow each other.
+    Each row belongs to one target sequence. In a beam search, the rows of a source sequence follow each other, and each
+    source sequence has the same number of rows.
     """
 
     @property

@@ -28,15 +28,15 @@ _LANGUAGE = {
     "bits_per_byte": "mean cross-entropy per token in bits, divided by the mean number of UTF-8 bytes per token",
 }
 _OPEN = (
-    "; each token outside the vocabulary adds the number of bits that identify this token, computed from the token's "
-    "frequency in the training split, or from the token's spelling if the training split lacks the token (Witten and "
-    "Bell 1991, method C)"
+    "; a token outside the vocabulary also adds the bits that identify the token; if the token occurs in the training "
+    "split, the bits are computed from its frequency there; if not, the bits are computed from its spelling (Witten "
+    "and Bell 1991, method C)"
 )
 _RESOURCES = {
     "parameters": "number of trained weights; shared weights count once",
-    "cost_per_example": "number of multiplications in a forward pass of one example, computed from the configuration; "
-    "an example has {length} tokens, a pair has {length} tokens on each side (training.cost_length); each number "
-    "written to memory counts as {number:g} multiplications (training.cost_number)",
+    "cost_per_example": "multiplications in a forward pass of one example, computed from the configuration for "
+    "{length} tokens, or for {length} tokens on each side of a pair (training.cost_length); each value that is written "
+    "to memory counts as {number:g} multiplications (training.cost_number)",
     "model_bytes": "size of the checkpoint's weights in bytes",
     "examples_per_second": "number of validation examples that the network predicts per second (median of the "
     "evaluations), measured on the machine of the training",
@@ -158,7 +158,7 @@ def _vocabulary(data: Any) -> str:
     most = f", at most {data.max_size:,} tokens" if data.max_size else ""
     single = f"tokens that occur at least {data.min_count} times{most}" if units - {"subwords", None} else ""
     subwords = (
-        "byte-pair encoding: the first tokens are all characters; then the most frequent pair of tokens becomes a new "
+        "byte-pair encoding: at first, each character is a token; then the most frequent pair of tokens becomes a new "
         f"token, until {data.max_size:,} tokens exist or no pair occurs at least {data.min_count} times"
         if "subwords" in units
         else ""

@@ -4,12 +4,12 @@ from typing import Any
 
 from model.config.whole import Config
 
+# The `unit`, the keys of `depends_on`, and `alike`; see `counted_in`.
 _Unit = tuple[str, tuple[str, ...], dict[str, list[Any]]]
 
 _TOKENS = ("data.tokens", "data.lowercase", "data.min_count", "data.max_size")
 _TEXT = ("data.tokens", "data.lowercase")
 
-# For each metric, its unit, the keys of the settings that change the unit, and the values that all give the same unit.
 # Characters and subwords reproduce every text, so bits per character and per byte have the same unit with both. Words
 # lose white space, and `lowercase` loses letter case; no metric counts what is lost. Bits per character and per byte
 # also count the bits that identify unknown tokens, so `min_count` and `max_size` do not change their unit.
@@ -43,7 +43,7 @@ def counted_in(config: Config[Any, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _translation(data: Any) -> dict[str, _Unit]:
-    """Return, for each metric, its unit, the settings that change the unit, and the values that give the same unit.
+    """Return the unit of each metric.
 
     `data.max_length` changes only the unit of the loss, because only the loss uses targets that are cut. For
     `metrics.bleu_tokenize=auto` and `metrics.lowercase=null`, see `TextMetrics.of`.

@@ -50,7 +50,7 @@ class Muon(torch.optim.Muon):
                 part.grad = share
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every stacked matrix with its own part of the parameter's gradient; see `share_gradients`."""
+        """Take a separate step for each matrix, even if one parameter holds several matrices."""
         self.share_gradients()
         return super().step(closure)  # type: ignore[no-untyped-call]  # torch leaves `step` untyped
 

@@ -45,9 +45,9 @@ def reductions_of(
 ) -> Sequence[tuple[float, float]]:
     """Return a pair (epochs, factor) for each regular evaluation in the learning curve of a training.
 
-    After `epochs` epochs, until the next pair, the value of `learning_rate` is multiplied by `factor`. `factor` is the
-    product of all reductions by schedule=plateau so far, and 1 before the first reduction. The extra evaluations of
-    `stop_after` (see `train`) have no effect on the learning rate, so they are left out.
+    From `epochs` epochs to the next pair, the learning rate is `factor` times the result of `learning_rate`.
+    `factor` is the product of all reductions by schedule=plateau so far. Before the first reduction, `factor` is 1. The
+    extra evaluations of `stop_after` (see `train`) are left out, because they do not change the learning rate.
 
     Each point of `curve` has `epoch`, `step` and metrics. `gain(new, old)` returns how much better `new` is than `old`.
     """
@@ -67,9 +67,8 @@ def reductions_of(
 def replayed_scale(reductions: Sequence[Sequence[tuple[float, float]]], epochs: float) -> float:
     """Return the factor of the learning rate after `epochs` epochs, for a training without evaluations.
 
-    `reductions` holds the result of `reductions_of` for each of several other trainings, which have evaluations. The
-    result is the geometric mean of the factors of these trainings after `epochs` epochs. The factor of each of these
-    trainings is 1 before its first evaluation.
+    The factor is the geometric mean over other trainings, which have evaluations. `reductions` has one item for each
+    other training, from `reductions_of`. Before its first evaluation, the factor of a training is 1.
     """
     last = [[factor for after, factor in each if after <= epochs][-1:] or [1.0] for each in reductions]
     return math.exp(sum(math.log(factor) for [factor] in last) / len(last))

@@ -82,9 +82,9 @@ def train(
         stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
-        reported_epochs: the number of epochs whose points an earlier training yielded. The points up to the last state
-            are not computed again. Of these points, only the points after `reported_epochs` are yielded. All points
-            after the last state are computed and yielded, even if an earlier training yielded them too.
+        reported_epochs: the number of epochs whose points the caller already has. The last state contains the points up
+            to the state. If such a point is after `reported_epochs`, the generator yields it first. The generator
+            yields all points after the state, even if the caller already has some of them.
         curves: the learning curves of other trainings. If a training with schedule=plateau has no validation split, it
             uses the mean of the learning-rate reductions in these curves (see `replayed_scale`).
 
@@ -272,7 +272,10 @@ def _all_updates(
 def _note(
     progress: Progress, metrics: dict[str, float], epoch: int, network: nn.Module, goal: Goal, config: TrainingConfig
 ) -> None:
-    """Update the best evaluation, and the numbers of evaluations without gain (early stopping, schedule=plateau)."""
+    """Update the best evaluation, and count the evaluations without gain.
+
+    Early stopping and schedule=plateau have separate counts.
+    """
     gain = math.inf if progress.best is None else goal.gain(metrics, progress.best.metrics)
     progress.without_gain = 0 if gain > config.min_gain else progress.without_gain + 1
     progress.plateau.note(gain > config.min_gain, config)

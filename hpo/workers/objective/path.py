@@ -22,7 +22,7 @@ Origin = Literal["toolkit", "declared", "working directory", "given from Python"
 MODULE = "objective.pkl"
 """The name of the file with a study's pickled function. `ObjectivePath.module` of such a function has this value."""
 GIVEN_DATA = "given_data"
-"""The name of the subfolder of a study's folder that has all rows that were passed from Python."""
+"""The name of a folder inside a study's folder. The folder holds all rows that were passed from Python."""
 
 # A package declares its objectives and strategies in these groups of entry points.
 GROUPS = {"objective": "hpo.objectives", "strategy": "hpo.strategies"}
@@ -180,8 +180,8 @@ def path_without(folder: str) -> list[str]:
 def whole_path(folder: str) -> list[str]:
     """Return the entries of `path_without` as absolute paths, so that another process can import the same modules.
 
-    If `sys.path` has relative entries, also return the folders of all imported modules except `folder`, because the
-    working directory may have changed since these imports.
+    If `sys.path` has a relative entry, also return the folders from which this process has imported modules, because
+    the working directory may have changed since then. Never add `folder` itself.
     """
     entries = [str(Path(entry).absolute()) for entry in path_without(folder)]
     roots = [] if all(map(os.path.isabs, sys.path)) else [_root_of(module) for module in [*sys.modules.values()]]

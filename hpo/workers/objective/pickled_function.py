@@ -132,10 +132,13 @@ def digest_of(parts: Parts) -> str:
 
 
 def own_modules(parts: Parts) -> set[str]:
-    """Return the names of the modules that a function uses and that are in the working directory.
+    """Return the names of the modules in the working directory that a function uses.
 
-    A function uses a module if the module is a part of the function, or if one of the parts is defined in the module or
-    imports the module.
+    A function uses these modules:
+
+    - Modules that are parts of the function.
+    - Modules that define a part of the function.
+    - Modules that a part of the function imports.
     """
     named: set[str | None] = {value.__name__ if inspect.ismodule(value) else _module_of(value) for _, value in parts}
     for _, value in parts:
@@ -286,7 +289,10 @@ def _names(code: CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a text that identifies the code or value of one part of a function, without the parts inside this part."""
+    """Return a text that identifies the code or value of one part of a function.
+
+    The text of a collection leaves out the values in the collection, because each value is a separate part.
+    """
     if isinstance(value, _SCALARS):
         return repr(value)
     if isinstance(value, Mapping):

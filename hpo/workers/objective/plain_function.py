@@ -87,11 +87,12 @@ class RunningTrial:
 
     @property
     def trained(self) -> int:
-        """Amount of training that is already done. `resume_dir` has the state at this amount.
+        """Amount of training that is already done when this training begins; 0 = none.
 
-        But an interrupted attempt of this training may have saved a state beyond this amount. In this case, reading
-        `trained` restarts the training from the beginning: `resume_dir` is empty and `trained` is 0. To continue from
-        the state instead, store the epoch in the state, and do not read `trained`.
+        Usually, `resume_dir` has the state at this amount. If an attempt of this training was interrupted, the attempt
+        may have replaced the state by a later one. Reading `trained` then restarts the training from the beginning,
+        with an empty `resume_dir`, and with `trained` = 0. To continue from the later state instead, store the epoch in
+        the state, and do not read `trained`.
         """
         if self._was_interrupted:
             raise StateIsAhead
@@ -109,8 +110,7 @@ class RunningTrial:
         Raises:
             TrainingStopped: the search stops the training.
             TypeError: `point` is neither a number nor a mapping, or `step` is not a number.
-            RuntimeError: `report` was called after the objective's function had returned, or in a thread other than the
-                thread that runs this function.
+            RuntimeError: the objective's function has already returned, or runs in another thread.
         """
         if self._is_stopped:
             raise TrainingStopped
@@ -127,8 +127,7 @@ class RunningTrial:
 
         Raises:
             TypeError: the value is neither a finite number nor a text.
-            RuntimeError: `note` was called after the objective's function had returned, or in a thread other than the
-                thread that runs this function.
+            RuntimeError: the objective's function has already returned, or runs in another thread.
         """
         self._send("note", {"note": reported_values.note({name: value})})
 
@@ -162,7 +161,7 @@ class RunningTrial:
         """Show a warning to the user. Equal warnings are shown once, and warnings after the training are not shown.
 
         Raises:
-            RuntimeError: `warn` was called in a thread other than the thread that runs the objective's function.
+            RuntimeError: the objective's function runs in another thread.
         """
         if self._reader is not None:
             self._send("warn", {"warning": text})

@@ -183,10 +183,11 @@ class CodeWatch:
 
         - The modules that were imported since the previous call.
         - All files that a training runs or reads, but does not import.
-        - If `has_failed`, also the modules that have not been imported yet. A failed import may be the cause.
+        - If `has_failed`, also the modules that have not been imported yet. The training may have failed because it
+          could not import a changed module.
 
         The first call also raises MachineError if an imported file was written after this object was created. The
-        import may have read the file before or after that.
+        import may have read other content than the file has now.
 
         Args:
             has_failed: whether the training has failed.

@@ -102,8 +102,8 @@ class Journal:
     def restart(self, place: float) -> None:
         """Delete the state and the journal's file, so that the training starts from the beginning.
 
-        Drop the entries after `place` (an epoch or step). The entries up to `place` stay in memory, because they are
-        the reports of other trainings, which this training continues.
+        Also drop the entries after `place` (an epoch or step) from `entries`. Keep the other entries, because earlier
+        trials made these reports.
         """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]

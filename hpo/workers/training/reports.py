@@ -27,8 +27,9 @@ class Reports:
     If the objective has set `reports_again` (see `Objective`), the class never raises `StateIsAhead`.
 
     Attributes:
-        trained: the amount from which this attempt continues; it is passed to the objective.
-        was_interrupted: whether an earlier attempt may have saved a state with more training than `trained`.
+        trained: the amount of training before the first attempt of this trial; 0 after `start_again`.
+        was_interrupted: whether an attempt of this trial was interrupted. The attempt may have saved a state with more
+            training than `trained`. If the objective has set `reports_again`, always False.
         points: the learning curve of this trial and of the trials that it continues, in ascending order.
         metrics: names of the study's metrics.
         named: names of all values in the reports, whether the values were finite numbers or not.

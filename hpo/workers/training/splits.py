@@ -63,8 +63,9 @@ def make_plan(examples: Examples, settings: SplitSection) -> Plan:
 
     Splits of ordered data are consecutive: in place of a random sample, the last examples are held out.
 
-    If `stratify` is set, several folds are stratified by class. Random samples are also stratified by class, unless the
-    data has groups. Ordered data and data without labels are never stratified.
+    If `stratify` is set and there are two or more folds, the folds are stratified by class. If `stratify` is set and
+    the data has no groups, random samples are also stratified by class. Ordered data and data without labels are never
+    stratified.
 
     Raises:
         DataError: the examples cannot be split in this way, for example because there are too few.

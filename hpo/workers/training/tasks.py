@@ -124,7 +124,7 @@ FINAL_FOLD = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The settings that all tasks of a study share, or all tasks of one `hpo train`."""
+    """The settings that several tasks share, for example all tasks of a study."""
 
     common: Payload  # template of every task's payload; `TaskBuilder` fills in the rest
     # Returns the objective's configuration for a trial's values, with redacted secrets.

@@ -102,7 +102,7 @@ def read_table(
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header; None = guess that it is a header in these cases:
             - A column is configured by name.
-            - A field of the row is a usual name for the last role in `columns.known`, such as the role `label`.
+            - A field of the row is one of the names that `columns.known` has for its last role.
             - In the first split, `column_of_a_header` finds a header.
             - In a later split, the row equals the first split's header.
         columns: the columns to read.
@@ -338,10 +338,10 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return a role's column by elimination, if no column has one of the role's names in `columns.known`.
+    """Return the column of a role for which no column has a known name.
 
-    Columns with known names belong to the roles of these names. The other columns belong to the other roles, in order.
-    If a column is configured, or if there are not as many columns as roles, return None.
+    A column with a name in `columns.known` belongs to the role of this name. The other columns belong to the other
+    roles, in order. If a column is configured, or if there are not as many columns as roles, return None.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None

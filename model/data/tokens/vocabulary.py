@@ -1,4 +1,7 @@
-"""Converts texts to the numbers of their tokens. A vocabulary contains only tokens of the training split."""
+"""Converts texts to token ids: each token becomes its position in the vocabulary.
+
+A vocabulary contains only tokens of the training split.
+"""
 
 import re
 from collections import Counter
