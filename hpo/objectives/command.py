@@ -323,7 +323,7 @@ class _Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Send SIGTERM to the command and its child processes; kill the command if it has not ended in time."""
+    """Send SIGTERM to the command and its child processes; kill all of them if the command does not end in time."""
     children: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
         children = psutil.Process(process.pid).children(recursive=True)
@@ -334,4 +334,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_SECONDS_TO_END)
     except subprocess.TimeoutExpired:
-        process.kill()
+        for each in (process, *children):
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
