@@ -334,6 +334,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(_SECONDS_TO_END)
     except subprocess.TimeoutExpired:
-        for each in (process, *children):
+        process.kill()
+        for child in children:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
+                child.kill()
