@@ -28,7 +28,7 @@ GROUPS = {
     "search and train": {
         "search": (
             "search:search_composed",
-            "create a study, or continue the study of this name, until the budget is used up",
+            "run a search in a new study, or continue the study of this name, until the budget is used up",
         ),
         "resume": (
             "resume:resume",

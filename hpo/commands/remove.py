@@ -216,7 +216,10 @@ def _elsewhere(removal: Removal, mirror: bool, runs: bool) -> Iterator[str]:
         yield "the study's mirror and MLflow runs stay, because the study's configuration or record cannot be read"
         return
     if removal.same is not None:
-        yield f"the study's mirror and MLflow runs stay, because {removal.same} is a copy of this study"
+        yield (
+            f"the study's mirror and MLflow runs stay, because {removal.same} is a copy of this study, and uses the "
+            f"same mirror and runs"
+        )
         return
     if may_have_study(config.track.uri, removal.study_id):
         yield f"the study's runs in MLflow ({hide_secrets(config.track.uri, {})}){'' if runs else ' stay'}"

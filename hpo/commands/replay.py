@@ -136,8 +136,9 @@ def replay_of(name: str, overrides: Sequence[str], is_trusted: bool) -> Replay:
     - The other keys in `OWN` and `_OWN_SECTIONS`: the defaults of `hpo search`.
     - All other keys: the study's values.
 
-    If the search did not finish its whole budget, `study.trials` is instead the number of trials before the first
-    running trial. If the strategy counts configurations, `strategy.counts` is then `trials`.
+    If the search did not use its whole budget, `study.trials` is instead the number of trials to compare. The trials to
+    compare are all trials before the first unfinished trial (state `running`). If the strategy counts configurations,
+    `strategy.counts` is then `trials`.
 
     Raises:
         HpoError: the study cannot be replayed, has no finished trial, or is from another machine and not trusted.

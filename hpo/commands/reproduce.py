@@ -122,8 +122,8 @@ class Reproduction(Fields):
             yield f"{text}  <-- not reproduced"
         if differing := sorted({one.name for one in self._missed if one.is_mean and one.reproduced is not None}):
             yield (
-                f"{', '.join(differing)}: not reproduced; to exclude a metric that depends on the machine, list the "
-                f"metric in the result of the objective's describe_method: {{'measured': {differing}}}"
+                f"{', '.join(differing)}: not reproduced; to leave metrics that depend on the machine out of the "
+                f"comparison, return their names from the objective's describe_method: {{'measured': {differing}}}"
             )
         if self.not_compared:
             yield f"metrics that depend on the machine are not compared: {', '.join(self.not_compared)}"

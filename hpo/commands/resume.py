@@ -174,7 +174,7 @@ def extend(
     if not isinstance(trials, Sequence):
         raise ConfigError(f"trials: must be a list of trial numbers, given {trials!r}")
     if trials:
-        refuse_without_effect({"best": best}, "with trial numbers, because the numbers select the trials")
+        refuse_without_effect({"best": best}, "if the trials are given by number")
     folder = find_study(str(study))
     given = _one_form(overrides, settings_of(changes, name=name), data)
     config = _config_of_extension(folder, given, data, climb)

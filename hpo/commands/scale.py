@@ -57,9 +57,10 @@ class ScaleChecked:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: 1 if the output size of a layer depends on the size of the model, else 0.
+        """The exit code: 1 if the check fails, else 0.
 
-        Layers whose output size is known to depend on the size of the model do not count.
+        The check fails if the output size of a layer changes unexpectedly when the model grows. Expected changes
+        (`check.known`) do not count.
         """
         return 0 if self.check.is_within else 1
 
@@ -83,9 +84,10 @@ class ScalesTried:
         table: the hyperparameter's `key`, its `values`, the `scores` by scale and value, and the `best` value of each
             scale. The smallest scale is first; `null` = no score. `moves` compares the best values of all scales. If
             `moves_is` is `factor`, `moves` is the largest best value divided by the smallest best value. If `moves_is`
-            is `places`, `moves` is the distance of these two values in the list of values. Each scale has a difference:
-            (loss with the smallest scale's best value) - (loss with the scale's own best value). `cost` is the largest
-            difference. `cost_error` is the standard error of `cost`.
+            is `places`, `moves` is the distance of these two values in the list of values. `cost` says how much worse
+            the smallest scale's best value is at another scale: (loss at this scale with the smallest scale's best
+            value) - (loss at this scale with its own best value). `cost` is for the scale where this difference is
+            largest. `cost_error` is the standard error of `cost`.
         verdict: the result as a sentence.
     """
 

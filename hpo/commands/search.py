@@ -313,8 +313,9 @@ def search(
         scales: scales of the training, from the smallest to the target, each as changes of `config`, such as
             `[{"width": 64}, {"width": 256}]`. `strategy="ladder"` tries most points at the cheap scales.
         score: which reported value counts if the function returns nothing: `"best"` (the default) or `"last"`.
-        name: the study's name, a folder under runs/. None = the function's name, with a number if another study has
-            that name; a printed line then says how the two studies differ.
+        name: the study's name, a folder under runs/. None = the function's name, so the same call continues the study.
+            If a different study has that name, the new name gets a number, such as `train-2`, and a printed line says
+            how the two studies differ.
         seed: decides every point and every training.
         workers: how many processes train at once; None = as many as CPUs and GPUs allow.
         data: the examples to split: a DataFrame, an array, or a list, tuple or dict of arrays, with one row per

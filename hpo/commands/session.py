@@ -33,7 +33,7 @@ class AskedTrial:
     Attributes:
         study: the name of the trial's study.
         reference: the argument STUDY with which commands find the study (its name under runs/, or its folder).
-        trial: the trial's number, from 0. In Python, the name of this attribute is `number`.
+        trial: the trial's number, from 0. `trial` is the name in JSON; the attribute in Python is `number`.
         point: the values of the searched hyperparameters, by dotted key.
         config: the complete configuration, as `hpo.search` gives it to a function; in JSON, with the names of
             environment variables instead of secrets.

@@ -42,8 +42,8 @@ _METHOD = {
     "p_holm": "p after Holm's correction for all pairs of strategies that are tested at the same budget",
     "level": (
         "the significance level for p in Holm's correction. For m pairs, the smallest p has the level 0.05 / m, the "
-        "next p has the level 0.05 / (m - 1), and so on. After the first p that is not below its level, the level "
-        "stays the same"
+        "next p has the level 0.05 / (m - 1), and so on. If a p is not below its level, this pair and all pairs with a "
+        f"larger p have the verdict '{NOT_DISTINGUISHABLE}', and the same level"
     ),
     "verdict": f"the strategy with the better mean score is better than the other strategy if p_holm < {LEVEL:g}",
     "seconds": "the summed durations of a search's trainings, including trainings that run at the same time",
@@ -246,8 +246,8 @@ def _notes(
 ) -> list[str]:
     """Return the notes on a comparison.
 
-    At each budget, some pairs of strategies are tested. `num_pairs` is the number of tested pairs at the budget with
-    the fewest tested pairs. If this number is 0, `num_pairs` is 1.
+    One note says how many repeats a test of `num_pairs` pairs of strategies needs. If the number of tested pairs is not
+    the same at all budgets, `num_pairs` is the smallest number. `num_pairs` is at least 1.
     """
     notes, every = [], all_searches(searches)
     needed = fewest_repeats(num_pairs)

@@ -43,9 +43,11 @@ class SignFlips:
     """The sign-flip test of numbers, such as paired differences, and the confidence interval of their mean.
 
     The hypothesis is that the numbers are symmetric around a shift d. The test subtracts d from each number, and then
-    flips the signs of a subset of these deviations. The flip lowers the sum of all deviations by twice the sum of the
-    subset's deviations. So the sum falls if and only if the mean of the subset's numbers is above d. For every d, the
-    test therefore needs only the sorted means of all subsets.
+    flips the signs of a subset of these deviations. The flip lowers the sum of all deviations if and only if the mean
+    of the subset's numbers is above d.
+
+    So the p-value needs only two counts: the subsets with a mean of at most d, and the subsets with a mean of at least
+    d. If n is the smaller count, p = min(1, 2 * (n + (the number of empty subsets)) / (the number of subsets)).
 
     If there are at most 16 numbers, the test uses all their subsets, including the empty subset. If there are more
     numbers, the test uses 99,999 random subsets and one empty subset. An empty subset leaves the signs as observed.

@@ -64,8 +64,8 @@ def search(
         minutes: the time limit, which includes the time of earlier runs; None = no limit. No trial begins after the
             limit. With the order `clock`, the limit does not change the trials that begin before it.
         stop_after_failures: N = stop when the first N trials of this run have all failed with the same error. Also stop
-            when a training does not report a metric and no earlier training of the study has succeeded. Both rules
-            apply only while tasks wait or run. None = never stop for failures.
+            when a training does not report a metric and no earlier training of the study has succeeded. If no task
+            waits or runs, the search ends without this error. None = never stop for failures.
         user_actions: yields the user actions since the last call. The function's argument says whether trials can be
             stopped; this is False while a continued search replays its record. The search does not check the actions:
             an added point must be untried and in the space, a stopped trial must be running, and a raised budget must

@@ -53,7 +53,7 @@ def to_json(value: Any, where: str) -> tuple[Any, bool]:
     if isinstance(value, _AS_TEXT) or (library in ("torch", "numpy") and kind_name.endswith(("dtype", "device"))):
         return str(value), False
     name = value.__name__ if hasattr(value, "__name__") else f"a {type(value).__name__}"
-    hint = "; create the value in the objective, or search named values: hpo.choices(NAME=VALUE)"
+    hint = "; create the value in the objective, or name the value in the search space: hpo.choices(NAME=VALUE)"
     is_for_objective = where.startswith(("config", "space"))
     raise ConfigError(f"{where}: must be made of {_ALLOWED}, given {name}{hint if is_for_objective else ''}")
 

@@ -94,10 +94,13 @@ def given_function(objective: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 def _refuse_rows(objective: Callable[..., Any], form: str, module: ModuleType | None, rows: GivenData) -> None:
-    """Raise ConfigError if the objective cannot use the given data.
+    """Raise ConfigError if the given data conflict with the objective.
 
-    This is the case if the function uses a variable that holds the data, if an optional function of the objective also
-    defines the data, or if the function has no parameter `trial`.
+    There are three conflicts:
+
+    - The function uses a variable that holds the data, so the function can read the test split.
+    - An optional function of the objective also defines the data.
+    - The function has no parameter `trial`, so the function cannot know which rows to train on.
     """
     name, own = name_of(objective), rows.parts()
     for used, value in parts_of(objective, name):

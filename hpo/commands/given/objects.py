@@ -74,8 +74,10 @@ class Objects:
         The original values are `choices` and `constants`. Optional functions of the objective that take a configuration
         are wrapped in the same way.
 
-        If there are no original values, return `function` itself or, if both `is_importable` and `is_pickled` are true,
-        a copy of `function`. The copy also has the optional functions of the module that defines `function`.
+        If there are no original values, return `function` itself.
+
+        If there are no original values, but `is_importable` and `is_pickled` are true, return a copy of `function`. The
+        optional functions in the module of `function` are attributes of the copy, so that they are pickled, too.
         """
         has_objects = bool(self.choices or self.constants)
         if not has_objects and not (is_pickled and is_importable):
@@ -171,10 +173,10 @@ def call_with(
 ) -> Any:
     """Put the original Python values into a configuration, and call `function` with it.
 
-    `choices` and `constants` map each dotted key to its original values, by their JSON text (see `Known`). If the value
-    of the key in `config` has such a JSON text, the original value replaces it. A searched value that is not in
-    `choices` stays a JSON value. If a user has changed the JSON value of a constant, `_rebuilt` makes a new Python
-    value from the changed JSON value, or raises ConfigError.
+    `choices` and `constants` have the form `{dotted key: {JSON text: original value}}`. The original value replaces the
+    value of the key in `config` that has this JSON text. A searched value that is not in `choices` stays a JSON value.
+    If a user has changed the JSON value of a constant, `_rebuilt` makes a new Python value from the changed JSON value,
+    or raises ConfigError.
 
     Do not move this function, because pickled functions refer to it by name.
     """
@@ -196,10 +198,10 @@ def call_with(
 
 
 def as_given(function: Callable[..., Any], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration or a point in which original Python values replace JSON values.
+    """Return a configuration or a point in which the original tuples replace their JSON lists.
 
-    The original values are those that `call_with` gives to the pickled `function`. Restore only tuples, and dicts with
-    numbers as keys. Other values, such as a class, stay in their JSON form.
+    Dicts with numbers as keys are restored in the same way. Other values, such as a class, stay in their JSON form,
+    although `call_with` gives the original values to the pickled `function`.
     """
     found: dict[str, Any] = {}
     if not isinstance(function, functools.partial) or function.func is not call_with:
