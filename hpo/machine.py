@@ -79,7 +79,11 @@ def machine_faults(what: str, path: Path) -> Iterator[None]:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, each once; `raise error from error` makes an error its own cause."""
+    """Yield an error and its causes.
+
+    Yield each error only once. Otherwise, the chain would never end after `raise error from error`, which makes an
+    error its own cause.
+    """
     seen = list[BaseException]()
     cause: BaseException | None = error
     while cause is not None and not any(cause is each for each in seen):

@@ -176,9 +176,9 @@ class CheckpointPruner(Observer):
     def trials_finished(self, trials: Sequence[Trial], needed: Collection[int] = ()) -> None:
         """Delete the models of all trials, except the `keep` best trials (see the class) and the trials in `needed`.
 
-        If several trials are trained further after the search, make a single call with all these trials. A call with
-        only some of them could delete the model of a better trial, because any fully trained trial ranks before all
-        partly trained trials.
+        If several trials are trained further after the search, make a single call with all these trials. For
+        example, suppose that `keep` is 1, and trial B is better than trial A. In a call with A alone, B still counts
+        as partly trained. Then A ranks before B, so the call deletes the model of B.
         """
         complete = [trial for trial in trials if trial.state == "complete"]
         candidates = {trial.number: trial for trial in [*self._best, *complete]}

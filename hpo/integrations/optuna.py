@@ -58,9 +58,11 @@ class StrategySampler(BaseSampler):
     worst, because the score of a pruned trial is not comparable.
 
     The strategy also learns from other trials with points in the space: enqueued trials, added trials, and trials of
-    another sampler. The strategy may already have proposed a point for the trial number that such a trial gets. Then
-    the proposed point is dropped. When the strategy is finished, `optimize` stops. A trial that is started afterwards
-    gets a uniformly drawn point, if possible an untried point.
+    another sampler. The strategy may propose several points at once, one for each of the next trial numbers. If one
+    of these numbers goes to another trial, the point with this number is dropped.
+
+    When the strategy is finished, `optimize` stops. A trial that is started afterwards gets a uniformly drawn point, if
+    possible an untried point.
 
     Several processes share the proposals through one storage. If two processes start trials at the same moment, they
     may know different finished trials, and a point may occur twice.

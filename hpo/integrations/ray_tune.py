@@ -125,7 +125,7 @@ class StrategySearcher(Searcher):
         if not self.metric or not self.mode:
             raise ConfigError(
                 "metric, mode: must be given; give both to as_searcher or both to the TuneConfig; if the Tuner's "
-                "param_space is empty, the TuneConfig's metric and mode do not reach the searcher"
+                "param_space is empty, give both to as_searcher, because Ray does not pass on those of the TuneConfig"
             )
         if not self._points:
             self._points.extend(next_points(self._strategy, self._history, tuple(self._running.values())))

@@ -213,8 +213,9 @@ def _name_objects(values: Any, objects: dict[Any, Any]) -> list[Any]:
 def _tolerate_failures(evaluate_candidates: Any, fits: list[dict[str, Any]], fills: bool) -> Callable[..., Any]:
     """Return a version of `evaluate_candidates` that adds all fits to `fits`, and does not raise if all fits failed.
 
-    With `fills`, the returned function also sets the scores of failed fits. `fills` must be true if `scoring` is a
-    function. In this case, scikit-learn learns the names of the scores only from a successful fit.
+    `fills` must be true if `scoring` is a function. In this case, scikit-learn learns the names of the scores only from
+    a successful fit, so it cannot set the scores of failed fits if all fits of a call failed. With `fills`, the
+    returned function sets these scores as soon as any call has a successful fit.
     """
     names = evaluate_candidates.__globals__
     if _CHECK_FAILURES not in names or not hasattr(_validation, _FILL_SCORES):

@@ -161,9 +161,11 @@ def run_fold(task: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[st
     2. with `study.score=best`, the first report in the output with the best score;
     3. the last line of the output that has the metric.
 
-    If the program can continue from a state, and its result file does not have the score, return None. The score then
-    comes from all reports of the training, including the reports before the state. The command's stdout and stderr are
-    copied at once to the same streams of this process.
+    If the program can continue from a state, its output may lack the reports before the state. So sources 2 and 3 do
+    not count for its score: if its result file does not have the score, return None. The caller then computes the score
+    from all reports of the training, including the reports before the state.
+
+    The command's stdout and stderr are copied at once to the same streams of this process.
 
     Raises:
         ConfigError: a name in the command line has no value.

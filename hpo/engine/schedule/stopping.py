@@ -139,10 +139,10 @@ class Race:
         return list(zip(*(self._goal.losses(outcome.metrics) for outcome in outcomes), strict=True))
 
     def _beyond_limits(self, trial: Trial) -> Iterator[Sequence[float]]:
-        """Yield one list per limit, with one number for each of the trial's first tasks.
+        """Yield one list per limit, with one number for each of the trial's tasks 0 to `self.tasks` - 1.
 
         The number says how far the task's value is beyond the bound; it is negative if the value is within the bound.
-        The attribute `tasks` is the number of first tasks. If any of these tasks lacks the value, skip the limit.
+        If any of these tasks lacks the value, skip the limit.
         """
         outcomes = self._first(trial)
         for limit in self._goal.limits:

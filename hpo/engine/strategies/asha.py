@@ -236,9 +236,9 @@ class Asha:
 
     With `rungs: progressive`, further rungs open only while the ranking is undecided. The next rung opens when the
     orders of the points on the two highest open rungs differ by more than noise. The last rung is at `max_amount`.
-    Noise is a difference of losses, but a ranking by fronts does not compare losses. Two trials of a front can change
-    places because a third trial changes the hypervolume that each of them adds. So a study with several metrics or with
-    limits needs `rungs: fixed`.
+    Noise is measured as a difference of losses. With several metrics or with limits, a difference of losses does not
+    show whether two orders differ by more than noise, because the ranking uses Pareto fronts or the excess over a
+    limit. So a study with several metrics or with limits needs `rungs: fixed`.
 
     Source: Li et al. 2020, "A System for Massively Parallel Hyperparameter Tuning", algorithm 2 (asha with promotions,
     only the bracket with the most halvings); Schmucker et al. 2021, "Multi-objective Asynchronous Successive Halving"
@@ -261,7 +261,8 @@ class Asha:
         """One line of text about the rungs."""
         amounts = ", ".join(map(str, self.amounts))
         opened = ", opened while the ranking changes" if self.settings.rungs == "progressive" else ""
-        return f"asha: the best 1 / {self.settings.eta} of a rung's trials continue at once, rungs at {amounts}{opened}"
+        best = f"the best 1 / {self.settings.eta} of its rung"
+        return f"asha: a trial continues as soon as it is among {best}, rungs at {amounts}{opened}"
 
     @property
     def refuses_several(self) -> str | None:

@@ -61,9 +61,9 @@ class Evolutionary:
     """Pair the best points at random, cross and mutate them, and train the most promising children.
 
     The first `population` points are spread evenly over every dimension, or random with `opening: random`. Then the
-    survivors, which are the best complete points so far, have children. With one metric, there are (`surviving` *
-    `population`) survivors. With several metrics, there are m times as many. Here, m counts the metrics, but leaves out
-    each metric in which the best points all have the same loss.
+    survivors, which are the best complete points so far, have children. With one metric, there are n = `surviving` *
+    `population` survivors. With k metrics, first take the best k * n points, and count the metrics in which their
+    losses differ. With m such metrics, the best m * n points survive.
 
     A child takes each hyperparameter from one of two different survivors. Then each hyperparameter mutates with the
     probability `mutation`. A mutated ordered value becomes a nearby value, and a choice becomes any other choice. A

@@ -117,7 +117,8 @@ class Ladder:
     "Tensor programs V", algorithm 1, whose ladder has two scales and one trial at the target.
 
     Example: with three scales, costs per training of 1, 4, 16, `trials: 24` and `cost_ratio: 0.5`, there are 24 trials
-    at the first scale, then 3 at the second, then 1 at the target.
+    at the first scale, then 3 at the second, then 1 at the target. The 3 trials cost 12, half of 24. Half of 12
+    is too little for a trial at the target, but each scale gets at least one trial.
     """
 
     REVISION: ClassVar[int] = 1

@@ -75,11 +75,12 @@ class ShiftingWindow:
     trial 30 (with `evolutionary`, 48; benchmarks/strategy_defaults).
 
     With several metrics, the best trial is the one with the lowest weighted loss. The weights are drawn anew for each
-    proposal, so that the windows cover the whole Pareto front (ParEGO: Knowles 2006). Failed trials and trials that
-    exceed a limit count as worst. Once there is such a trial, several candidates are drawn for each point, and
-    `Preselection` takes the first candidate that is likely enough to be feasible. Ties go to the earlier trial. While
-    every trial has failed, points are drawn like the first ones. If the windows hold no untried point, a point is drawn
-    from the whole space. The search ends after `rounds` rounds, or when a finite space is exhausted.
+    proposal, so that the windows cover the whole Pareto front (ParEGO: Knowles 2006). If two trials are equally good,
+    the earlier one counts as better. Failed trials and trials that exceed a limit count as worst. Once there is such a
+    trial, several candidates are drawn for each point, and `Preselection` takes the first candidate that is likely
+    enough to be feasible. While every trial has failed, points are drawn like the first ones. If the windows hold no
+    untried point, a point is drawn from the whole space. The search ends after `rounds` rounds, or when a finite space
+    is exhausted.
 
     Source: lecture "Hyperparameter Optimization", CIS, LMU Munich, 2020. The lecture does not specify how to find the
     best value of a dimension. Here, it is found from all trials so far, as the setting `credit` says. For the lecture's

@@ -33,8 +33,8 @@ class Imported:
         further: the directions of all metrics after the leading metric, by name and in order.
         num_pruned: the number of pruned trials, which are left out, because they were not trained as far as complete
             trials.
-        constraints: the names of the constraints. Constraints do not become limits, because a limit needs a recorded
-            number for each trial.
+        constraints: the names of the constraints. Constraints do not become limits, because a limit needs a number
+            for each trial, and the import reads only the names of constraints.
     """
 
     attempts: Sequence[Trial]

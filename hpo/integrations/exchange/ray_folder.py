@@ -90,10 +90,10 @@ def _states(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _last_result(path: Path, metric: str) -> dict[str, Any]:
-    """Return the latest value of each dotted key.
+    """Return the last result that has the metric, as values by dotted key.
 
-    Read the results backwards, from the last one, and stop at the first result that has the metric. A slash in a key
-    becomes a dot.
+    If there are later results, their values are added, and replace the values with the same keys. If no result has the
+    metric, return the latest value of each key in all results. A slash in a key becomes a dot.
     """
     file = path / "result.json"
     # A killed driver may leave half a character.

@@ -57,10 +57,12 @@ def expect(
     is computed at the largest scale with at least three best trials. If no scale has three, the spread is computed at
     the scale with the most best trials.
 
-    A window has at least a tenth of the dimension's length, and contains the neighbouring values of its centre. If the
-    best value at the last scale is near an end of its own window, the length of the new window is doubled. For
+    A window has at least a tenth of the dimension's length, and contains the neighbouring values of its centre. For
     unordered choices, the window has the values of the best trials. If a dimension is inactive in the best trial, its
     window is the whole dimension.
+
+    The last scale has a window, too: the one that this function predicts for it from the smaller scales. If the best
+    value at the last scale is near an end of that window, the new window is twice as long.
 
     Sources: for the windows, see `ShiftingWindow`; for the weights by rank, Hansen 2016, "The CMA evolution strategy: a
     tutorial", equation 49; for the constants, benchmarks/ladder/simulated.py.

@@ -35,9 +35,10 @@ class NewPoints:
     better. With several metrics, the point on the earlier Pareto front is better.
 
     Source: BOHB (Falkner, Klein & Hutter 2018, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale",
-    section 4). Like BOHB, this class learns from the largest amount with enough points, and draws a share of its points
-    at random. BOHB samples the other points from density estimates. This class breeds children of the best points
-    instead, and chooses among them by the ranks of nearby trials (see `Preselection`).
+    section 4). Like BOHB, this class draws a share of its points at random. BOHB samples the other points from density
+    estimates. This class breeds children of the best points instead, and chooses among the children by the ranks of
+    nearby trials (see `Preselection`). For this choice, it uses the complete trials of a single amount: like BOHB, the
+    largest amount with enough trials.
     """
 
     def __init__(self, space: Space, is_learned: bool) -> None:
@@ -99,12 +100,13 @@ class _Rungs(Reader):
     def furthest(self) -> Iterator[Trial]:
         """Yield one trial per point: the trial on the highest rung that the point has reached.
 
-        Trials on higher rungs come first; on the same rung, better trials come first. From each rung, consider only the
-        best n trials: n = `_PARENTS` + (the number of points that were yielded from higher rungs).
+        Trials on higher rungs come first; on the same rung, better trials come first. The first `_PARENTS` trials are
+        right. After them, some points may be missing.
         """
         keys = set[str]()
         for amount in sorted(self._complete, reverse=True):
             trials = self._complete[amount]
+            # The points yielded from higher rungs may be among this rung's best, too. So look at as many more trials.
             for place in self._rankings[amount].first(_PARENTS + len(keys), len(trials)):
                 if trials[place].key not in keys:
                     keys.add(trials[place].key)

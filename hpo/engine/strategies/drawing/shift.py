@@ -101,9 +101,10 @@ class Shift:
         slope: the move that fits best.
         low, high: the ends of the interval.
         is_known: whether the trials show how the best value moves. This is so in two cases. First, the best value
-            moves: the interval excludes 0, and ends before the largest moves that were tried. Second, the best value
-            hardly moves: even the largest move in the interval is small. A move is small if (the move) * (the number
-            of doublings from the smallest scale to the largest) is below a quarter of the dimension's length.
+            moves: the interval excludes 0, and no end of the interval is cut off. `fit_shift` cuts an end off at a
+            move by the whole dimension over all scales. Second, the best value hardly moves: even the largest move in
+            the interval is small. A move is small if (the move) * (the number of doublings from the smallest scale to
+            the largest) is below a quarter of the dimension's length.
     """
 
     slope: float
@@ -118,7 +119,7 @@ class Shift:
 
     @property
     def moves(self) -> bool:
-        """Whether the best value moves with the scale. The value counts as moving if the 95 % interval excludes 0."""
+        """Whether the best value moves with the scale: True if the interval from `low` to `high` excludes 0."""
         return self.low > 0 or self.high < 0
 
 
