@@ -94,10 +94,10 @@ def _places(command: CommandLine) -> list[Path]:
 
 
 def _after_module_option(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """For each option such as `-m`, yield the words that may be the name of a module: all words after the option.
+    """For each option that names a module, such as `-m`, yield all words after the option.
 
-    The options are `_MODULE_OPTIONS` and, for Python, the matches of `_COMBINED_OPTION`. If the option contains the
-    name, as in `--module=NAME` and `-mNAME`, yield only the name.
+    Any of the yielded words may be the module's name, because other options may come before the name. If the option
+    contains the name, as in `--module=NAME` and `-mNAME`, yield only the name.
     """
     for number, word in enumerate(words, start=1):
         option, _, name = word.partition("=")

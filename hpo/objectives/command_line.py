@@ -180,7 +180,8 @@ class CommandLine:
     def takes_all(self, searched: Sequence[str] = ()) -> bool:
         """Return whether `{args}` in the command line stands for all values.
 
-        It does not if `args` is a key in `searched` or in the configuration. Return False if the line has no `{args}`.
+        Return False if the line has no `{args}`. Also return False if `args` is a key in `searched` or in the
+        configuration, because `{args}` then stands for the value of this key.
         """
         return _ARGS in self.words and "args" not in searched and at(self.flat, "args", _MISSING) is _MISSING
 
@@ -234,8 +235,11 @@ class CommandLine:
     def _arguments(self) -> Iterator[str]:
         """Yield `--key=value` for each value that the configuration file and the rest of the command line do not use.
 
-        The key is shortened to the part after its last dot, unless another of these keys ends with the same part, or
-        the line already has a placeholder for the shortened option. A value None is left out.
+        Leave out a value None. The option has only the part of the key after the last dot, such as `--lr` for
+        `optimizer.lr`. The option has the whole key in two cases:
+
+        - Another yielded key has the same last part, such as `scheduler.lr`.
+        - The command line already has the short option with a placeholder, such as `--lr {other}`.
         """
         values = {key: value for key, value in self.values.items() if value is not None and not self._reads(key)}
         number = Counter(map(_last, values))

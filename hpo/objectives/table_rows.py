@@ -186,9 +186,9 @@ def _join_curves(table: Table, path: Path, field: str) -> Table:
     place, count = Counter(place for place, _ in pairs).most_common(1)[0]
     if shared and count > 1:
         raise ValueError(
-            f"data.curves: must have one line for each row of the table, but {count} lines have "
-            f"{dict(zip(shared, place, strict=True))}; keep one of these lines, or "
-            f"add the value of another column to every line"
+            f"data.curves: must have one line for each row of the table, but {count} lines cannot be "
+            f"distinguished, because all of them have {dict(zip(shared, place, strict=True))}; keep one of these "
+            f"lines, or add to every line the value of a column that distinguishes them"
         )
     joined = {
         key: replace(row, curve=curve)

@@ -271,10 +271,11 @@ def _players(space: Space, default: Point, winner: Point) -> dict[str, list[str]
 def _predicted(space: Space, trials: Sequence[Trial], points: Sequence[Point], always: Collection[str]) -> Any:
     """Return the predicted negative loss of each point in each fit, shape (fits, points).
 
-    `always` identifies two points by their `point_key`: the default configuration and the winner. The training set of
-    a fit has a sample of the trials, drawn with replacement, and all trials at these two points. Each extremely
-    randomised tree of the fit learns from the whole training set. So the prediction at a point of the training set is
-    exactly the mean loss of the training set at this point.
+    `always` has the `point_key` of two points: the default configuration and the winner. Each fit learns from a random
+    sample of the trials, drawn with replacement, and from all trials at these two points. So the fit knows both points:
+    if a point has only one trial, the prediction at this point is exactly the negative loss of the trial.
+
+    A fit is a forest of extremely randomised trees, and each tree learns from all trials of the fit.
 
     Source: Geurts, Ernst & Wehenkel 2006, "Extremely randomized trees" (Machine Learning 63).
     """

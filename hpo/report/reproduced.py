@@ -158,7 +158,10 @@ def _recorded_and_reproduced(
     """Compute a trial's reported numbers twice: from the recorded values, and from the reproduced trainings.
 
     `values` has the recorded value of the leading metric for each training. `means` has the recorded means by name in
-    `goal.names`. If some training was not reproduced, both results use `values`.
+    `goal.names`.
+
+    If every training was reproduced, the second result uses the reproduced values. Otherwise, it uses all of `values`,
+    because no mean may mix reproduced and recorded values. A mean that was not reproduced keeps its recorded value.
     """
     done = [(each, each.reproduced) for each in repetitions if each.reproduced is not None]
     reproduced = {each.name: value for each, value in done if not each.is_mean}
@@ -233,7 +236,7 @@ def _trial_numbers(values: Mapping[str, float]) -> _Numbers:
 def _numbers_of_several(values: Mapping[str, float], means: Mapping[str, float], goal: Goal) -> _Numbers:
     """Return a trial's interval, standard error, means and excess over the limits, by their keys in a report.
 
-    A report has such keys only if `goal` has several names.
+    Call this function only if `goal` has several names. If `goal` has one name, a report does not have these keys.
 
     `values` has the value of the leading metric for each training. `means` has, for each other name in `goal.names`,
     the mean over the trainings.

@@ -49,8 +49,8 @@ def draw_hypervolume(subject: Subject) -> Drawn | Missing:
     if reason is None:
         caption += (
             " The dashed line is the mean hypervolume of random searches that draw from these trials without "
-            "replacement; the band is ± the standard deviation. Both end at half of the trials, because the mean of a "
-            "larger search depends mostly on the best trials."
+            "replacement; the band is ± the standard deviation. Both end at half of the trials. For larger "
+            "searches, the mean is unreliable, because it depends mostly on the few best trials."
         )
     else:
         caption += f" The curve of a random search is missing: {reason}."

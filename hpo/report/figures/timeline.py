@@ -103,7 +103,7 @@ def _idle_text(subject: Subject) -> str:
     requested = max((stretch.workers for stretch in subject.stretches), default=subject.workers)
     number = f"{requested} requested, at most {seen} at once" if requested else f"at most {seen} at once"
     when = "from the first task to the last, excluding pauses"
-    return "" if share is None else f"Idle share of the time of the workers ({number}) {when}: {share:.1%}."
+    return "" if share is None else f"Idle share of the workers ({number}) {when}: {share:.1%}."
 
 
 def _draw_bars(bars: Sequence[_Bar], row: str, axis: str, unit: float = 1.0) -> tuple[Any, str]:

@@ -71,8 +71,8 @@ class Cost(TypedDict):
     lanes: Annotated[
         int | None,
         Field(
-            description="study.lanes; null if both are true: study.order is `clock`, and the search does not depend "
-            "on which trial ends first"
+            description="study.lanes; null if study.order is `clock` and the search does not depend on which trial "
+            "ends first, because study.lanes then has no effect"
         ),
     ]
     order: Annotated[Literal["clock", "free"], Field(description="study.order")]

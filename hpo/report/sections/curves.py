@@ -104,8 +104,8 @@ def describe_curves(study: PreparedStudy, run: StudyRun) -> Curves | Missing:
 DRAWN = "A trial counts only if it is complete, keeps the limits and has a point drawn at random."
 """Which trials serve to estimate the expected best score of a random search."""
 _WITHOUT_STOPPED = (
-    " Trials that were stopped early do not count. Most such trials are weak, so a real random search would reach "
-    "worse scores."
+    " Trials that were stopped early do not count. Most such trials are weak, so the estimate is too good: "
+    "a real random search would reach worse scores."
 )
 
 

@@ -56,8 +56,8 @@ def describe_expected_score(expected: Expected | Missing | None, run: StudyRun) 
         )
     if expected is None and run.config.study.extends is not None:
         return missing(
-            "hpo extend selected these trials by their scores in another study, and this study uses the same seeds: "
-            "set study.finalists to train the best trials again on fresh seeds"
+            "hpo extend selected these trials from another study by their scores on the same seeds, so the scores are "
+            "too good: set study.finalists to train the best trials again on fresh seeds"
         )
     if expected is None:
         text = "one fold and one seed do not show the noise of scores: set split.folds or study.repeats to at least 2"

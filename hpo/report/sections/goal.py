@@ -79,9 +79,9 @@ class ExpectedVolume(TypedDict):
     orders: Annotated[
         int,
         Field(
-            description="number of random orders of the trials (seed 0), from which `means` and `spreads` are "
-            "estimated; if there are at most this many subsets of n trials, all subsets are used, so the values for "
-            "this n are exact"
+            description="number of random orders of all trials (seed 0); the first n trials of each order are one "
+            "random search of n trials; if there are at most this many different subsets of n trials, each subset is "
+            "used once instead, and the values for this n are exact"
         ),
     ]
     budgets: list[int]

@@ -109,9 +109,10 @@ class ScaleTable(TypedDict):
         float | None,
         Field(
             ge=0,
-            description="(loss with v) - (loss with the scale's own best value), at the scale where this difference is "
-            "largest; v = the smallest scale's best value; null = fewer than two scales have scores, the smallest "
-            "scale has no score, or another scale has scores but none for v",
+            description="what it costs to use v, the value that is best at the smallest scale, at every scale: "
+            "(loss with v) - (loss with the scale's own best value), for the scale with the largest difference; null = "
+            "fewer than two scales have scores, the smallest scale has no score, or another scale has scores but none "
+            "for v",
         ),
     ]
     cost_error: Annotated[
@@ -233,6 +234,6 @@ def _noise_text(cost: float, error: float | None) -> str:
 
 
 def _num_without_smallest(table: ScaleTable) -> int:
-    """Return at how many scales the smallest scale's best value has no score."""
+    """Return how many scales have no score for v, the value that is best at the smallest scale."""
     place = table["values"].index(table["best"][0])
     return sum(scores[place] is None for scores in table["scores"])

@@ -81,9 +81,10 @@ class ShiftPart(TypedDict):
     is_known: Annotated[
         bool,
         Field(
-            description="whether `interval` is narrow enough for a conclusion: from the cheapest to the most expensive "
-            "scale, the largest shift in `interval` adds up to less than a quarter of the hyperparameter's range; if "
-            "`moves` is true, it adds up to less than the whole range"
+            description="whether the fit shows how the best value shifts; true in two cases; first, the best value "
+            "hardly shifts: at both ends of `interval`, the total shift from the cheapest to the most expensive scale "
+            "is less than a quarter of the hyperparameter's range; second, the best value clearly shifts: `moves` is "
+            "true, and at both ends of `interval` the total shift is at most the whole range"
         ),
     ]
 

@@ -50,11 +50,15 @@ class Counts(TypedDict):
         Field(description="what ended the search, such as the budget; absent before the end of the search"),
     ]
     budget_counts: Annotated[
-        NotRequired[Counted], Field(description="what the budget counts; absent if no trial has an amount of training")
+        NotRequired[Counted],
+        Field(description="what the budget counts; absent if the strategy gives no trial an amount of training"),
     ]
     configurations: Annotated[
         NotRequired[Count],
-        Field(description="number of different proposed points; absent if no trial has an amount of training"),
+        Field(
+            description="number of different proposed points; absent if the strategy gives no trial an amount of "
+            "training, such as 10 epochs"
+        ),
     ]
     retries: Annotated[
         NotRequired[Count],
@@ -63,8 +67,8 @@ class Counts(TypedDict):
     further_trained: Annotated[
         NotRequired[list[int]],
         Field(
-            description="trial numbers of all trials that were fully trained after the search; absent if no trial has "
-            "an amount of training"
+            description="trial numbers of all trials that were fully trained after the search; absent if the "
+            "strategy gives no trial an amount of training"
         ),
     ]
     tasks_per_trial: Annotated[
@@ -95,7 +99,11 @@ class Imported(TypedDict):
     used: Annotated[Count, Field(description="number of imported trials")]
     outside: Annotated[Count, Field(description="number of skipped trials outside of the space of this study")]
     shorter: Annotated[
-        Count, Field(description="number of skipped trials with less training than the table's largest amount")
+        Count,
+        Field(
+            description="number of trials that are skipped because their amount of training is below the largest "
+            "amount in the table"
+        ),
     ]
     filled: Annotated[Count, Field(description="number of imported trials that got a value from study.imports_fill")]
     ignored: Annotated[

@@ -239,7 +239,8 @@ def reproduction_text(summary: ReportJson) -> str:
     equal = f"all {trainings} trainings" if trainings > 1 else "the training"
     text = f"{equal} of {of}{some} returned {values}"
     if result["differing"]:
-        text = f"{result['differing']} of {format_count(trainings, 'training*')} of {of}{some} did not return {values}"
+        number = f"{result['differing']} of {format_count(trainings, 'training*')}"
+        text = f"in {of}{some}, {number} did not reproduce {values}"
     if result["differing_numbers"]:
         text += f"; {format_count(result['differing_numbers'], 'different number*')} in the report"
     if result["changes"]:
