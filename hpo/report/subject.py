@@ -305,7 +305,7 @@ def dependent_text(strategy: str, is_extension: bool) -> str | None:
     `is_extension` says whether the trials were selected from another study.
     """
     if is_extension:
-        return "this study's trials are not independent draws, because they were selected from another study"
+        return "the trials were selected from another study, so they cannot predict the scores of random search"
     if strategy == "random":
         return None
     return (

@@ -111,10 +111,9 @@ class ScaleResults:
     def cost_shares(self) -> list[float] | None:
         """The share of the search's cost at each scale; None if the costs are not known, or if there was no training.
 
-        A scale's cost is the total cost of its trials on the study's clock.
-
-        If the mean cost of a trial on this clock is the same at every scale, a scale's cost is (the number of trainings
-        at the scale) * (the scale's value in `costs`).
+        A scale's cost is the total cost of its trials on the study's clock. If a trial has the same mean cost at every
+        scale, the clock does not show that larger scales are more expensive. In this case, a scale's cost is (the
+        number of trainings at the scale) * (the scale's value in `costs`).
         """
         if self._clock_costs:
             return shares([math.fsum(t.total_cost for t in trials) for trials in self.by_scale])

@@ -202,9 +202,9 @@ def check_coordinates(tree: Mapping[str, Any], over: str, show: Callable[[str], 
 def _known_changes(
     holds_from: Mapping[str, tuple[str, float]], scales: Sequence[Mapping[str, Any]], layers: Collection[str]
 ) -> dict[str, str]:
-    """Return the layers whose output size is expected to change, each with a text that says at which scales.
+    """Return the layers whose outputs are expected to change in magnitude from scale to scale.
 
-    The text has the form "below KEY=VALUE", such as "below width=128".
+    The dict maps each layer to a text that says at which scales, such as "below width=128".
     """
     return {
         name: f"below {key}={least:g}"

@@ -34,7 +34,7 @@ class ExpectedPart(Interval):
         NotRequired[dict[str, Interval]],
         Field(
             description="expected value by name, for each metric and each other name in study.limits or "
-            "study.measured; absent if there is only one name"
+            "study.measured; absent if the score is the only such value"
         ),
     ]
 

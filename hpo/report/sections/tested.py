@@ -62,8 +62,9 @@ class TestPart(TypedDict):
     estimates: Annotated[
         NotRequired[dict[str, EstimatePart]],
         Field(
-            description="the values in `metrics` with their 95 % intervals, by name; if a value has no interval, it is "
-            "left out, unless it is a metric of the study or its name is in study.limits or study.measured"
+            description="the values in `metrics` with their 95 % intervals, by name; the study's metrics and the "
+            "names in study.limits and study.measured are always present; any other name is present only if its value "
+            "has an interval"
         ),
     ]
     difference: Annotated[
@@ -141,14 +142,14 @@ class FinalistPart(TypedDict):
         NotRequired[dict[str, float]],
         Field(
             description="mean in the search, over folds and seeds, for each metric and for each other name in "
-            "study.limits or study.measured; absent if there is only one name"
+            "study.limits or study.measured; absent if the score is the only such value"
         ),
     ]
     fresh_scores: Annotated[
         NotRequired[dict[str, float]],
         Field(
             description="mean over folds and fresh seeds, for each metric and for each other name in study.limits or "
-            "study.measured; absent if there is only one name, or if `fresh_score` is null"
+            "study.measured; absent if the score is the only such value, or if `fresh_score` is null"
         ),
     ]
     error: Annotated[

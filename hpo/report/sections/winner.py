@@ -59,7 +59,7 @@ class FreshScore(TypedDict):
         NotRequired[dict[str, Spread]],
         Field(
             description="mean over folds and fresh seeds, for each metric and for each other name in study.limits or "
-            "study.measured; absent if there is only one name"
+            "study.measured; absent if the score is the only such value"
         ),
     ]
 
@@ -112,7 +112,7 @@ class Winner(TypedDict):
         NotRequired[dict[str, Spread]],
         Field(
             description="mean in the search, over folds and seeds, for each metric and for each other name in "
-            "study.limits or study.measured; absent if there is only one name and the report has no `front`"
+            "study.limits or study.measured; absent if the score is the only such value and the report has no `front`"
         ),
     ]
     config: str
@@ -140,7 +140,7 @@ class Short(TypedDict):
         NotRequired[dict[str, float]],
         Field(
             description="mean over folds and seeds, for each metric and for each other name in study.limits or "
-            "study.measured; absent if there is only one name"
+            "study.measured; absent if the score is the only such value"
         ),
     ]
     is_on_front: Annotated[NotRequired[bool], Field(description="absent if the study has one metric and no limit")]
@@ -166,7 +166,7 @@ class DefaultTrial(TypedDict):
         NotRequired[dict[str, float]],
         Field(
             description="mean over folds and seeds, for each metric and for each other name in study.limits or "
-            "study.measured; absent if there is only one name, or if the trial is not complete"
+            "study.measured; absent if the score is the only such value, or if the trial is not complete"
         ),
     ]
     gain: Annotated[

@@ -54,7 +54,7 @@ def trials(view: StudyView, subject: Subject | None) -> Mapping[str, Any]:
         f"The latest {len(latest)} of {total:,} trials" if len(latest) < total else format_count(total, "trial*")
     )
     return {
-        "which": f"{selection}, the latest first{'; the top row is the best trial' if won else ''}.",
+        "which": f"{selection}, the latest first{', but the best trial is at the top' if won else ''}.",
         "head": ["trial", "state", *names, *keys, "seconds"],
         "cells": [_cells(subject, trial, formats, keys) for trial in listed],
         "marks": [_mark(subject, trial) for trial in listed],

@@ -79,10 +79,10 @@ class Basis:
         }
 
     def _has_fingerprint(self, path: str, now: "Basis") -> bool:
-        """Return whether a fingerprint would show a change in the content of the data file that was at `path`.
+        """Return whether the data file at `path` may get a new path if `changed_data` finds no change.
 
-        If this basis has no data, return False. If this basis has data and `now` has none, return True, so that a new
-        path is allowed without a comparison.
+        A new path is allowed if a fingerprint would show a change in the file's content. If this basis has no data, a
+        new path is forbidden. If only `now` has no data, a new path is allowed, although nothing can be compared.
         """
         if self.data is None:
             return False

@@ -41,8 +41,9 @@ class ImportedTable:
         outside: the number of finished trials that are not in the study's space.
         shorter: the number of finished trials that are in the space, but do not have the table's largest amount.
         filled: the number of imported trials that got a value from `study.imports_fill`.
-        ignored: the hyperparameters that vary among the finished trials, and that the study does not search. Only
-            config.yaml or import.json in the table's folder says which columns are hyperparameters.
+        ignored: the hyperparameters that vary among the finished trials, and that the study does not search. If
+            the table's folder has neither config.yaml nor import.json, this list is empty, because only these files
+            say which columns are hyperparameters.
         has_metrics: whether config.yaml or import.json in the table's folder names the metrics.
     """
 

@@ -143,7 +143,10 @@ def pending_requests(folder: StudyFolder) -> Iterator[PendingRequest]:
 
 @contextmanager
 def answering(folder: StudyFolder) -> Iterator[None]:
-    """In the `with` block, this thread runs the study's search and answers requests, so it must send none."""
+    """Mark this thread, within the `with` block, as the thread that answers requests to the study's search.
+
+    In a marked thread, `request` raises StudyError, because the thread would wait for its own answer forever.
+    """
     token = _ANSWERED_HERE.set(folder.path)
     try:
         yield

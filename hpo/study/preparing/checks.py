@@ -273,7 +273,11 @@ def _refuse_bad_amounts(study: PreparedStudy) -> None:
 
 
 def _refuse_short_trainings(study: PreparedStudy) -> None:
-    """Refuse trainings that end by themselves before the largest amount, because such trainings would count as full."""
+    """Raise ConfigError if trainings with some values of the space cannot reach the largest amount.
+
+    The objective's `describe_length` says how far a training can go, such as a number of epochs in the configuration.
+    A training that ends too early would be compared with full trainings, although it is shorter.
+    """
     if study.objective.describe_length is None:
         return
     full, where, point = study.full_amount, "strategy.max_amount:", dict[str, Value]()

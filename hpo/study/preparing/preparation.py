@@ -159,8 +159,11 @@ def _with_defaults(config: StudyConfig, objective: Objective) -> StudyConfig:
 def _with_references(config: StudyConfig, space: Space) -> StudyConfig:
     """Return the configuration; in `study.references`, keep only the references to keys that trials change.
 
+    For example, with the reference `${model.d_model}` for the key `data.dim`, trials set `data.dim` to the value of
+    `model.d_model`.
+
     Raises:
-        ConfigError: a key's value differs from the value to which the key's reference leads.
+        ConfigError: a key that has a reference is given another value, such as `data.dim` = 32 if `model.d_model` = 64.
     """
     section = config.study
     if section.references is None:

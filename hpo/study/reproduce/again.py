@@ -136,9 +136,10 @@ def _trainings(recorded: Recorded, study: PreparedStudy, row: Row, folds: Sequen
 
 
 def _repeat(study: PreparedStudy, trainings: _Trainings, dispatcher: LocalDispatcher) -> Iterator[Repetition]:
-    """Run the trainings. Yield a `Repetition` for each training, then one for each metric's mean over the trainings.
+    """Run the trainings, and yield a `Repetition` for the score of each training.
 
-    Yield no mean for the leading metric, and none for metrics that depend on the machine (see `measured_metrics`).
+    Then yield a `Repetition` for the mean of each other metric over the trainings. Skip metrics that depend on the
+    machine; see `measured_metrics`.
     """
     done: list[Outcome] = []
     for task, (name, before) in zip(trainings.tasks, trainings.values.items(), strict=True):

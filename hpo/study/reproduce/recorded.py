@@ -51,8 +51,8 @@ class StudyFiles:
         report: the content of report.json; {} if the file is missing.
         allowed: the changes of the study's basis that users allowed when they continued the study.
         changes: a line for each difference from the recorded environment, and for each allowed change.
-        is_same_machine: whether scores can be bit-identical in this environment. `read_recorded` also compares data
-            and code to decide this.
+        is_same_machine: whether scores can be bit-identical here. `read_files` compares the environment and checks the
+            allowed changes. `read_recorded` sets it to False if the data or a library's version has changed, too.
     """
 
     folder: StudyFolder

@@ -79,10 +79,13 @@ def further_trainings(config: StudyConfig, record: Record) -> list[Trial]:
 
 
 def other_trainings(config: StudyConfig, record: Record, further: Iterable[Trial]) -> list[Trial]:
-    """Return a `Trial` for each trial that was trained after the search, with only the outcomes that `further` lacks.
+    """Return the outcomes of trainings after the search that are not in `further`, as one `Trial` for each trial.
 
-    `further` lacks all outcomes on fresh seeds. It also lacks the outcomes of some full trainings, such as trainings
-    with a failed task. If `further` has all outcomes after the search for a trial, leave out the trial.
+    The outcomes on fresh seeds are always returned. If a trial is not in `further`, the outcomes of its full training
+    are also returned. If a trial has no outcome to return, it is left out.
+
+    Args:
+        further: the result of `further_trainings`; lacks, for example, full trainings with a failed task.
     """
     known, used = Notes(record).full_outcomes, {trial.number for trial in further}
     others = []

@@ -58,7 +58,8 @@ def choose(members: Sequence[Trial], goal: Goal, choice: Choice) -> Trial:
     - `knee`: the trial with the smallest sum of losses, each scaled from 0 (the front's best) to 1 (the front's worst).
       With two metrics this is the trial farthest from the straight line between the front's ends (Das 1999, "On
       characterizing the 'knee' of the Pareto curve based on normal-boundary intersection").
-    - `first_within_limits`: the trial with the best value of the first metric; all trials on the front keep the limits.
+    - `first_within_limits`: the trial with the best value of the first metric. The limits need no check here,
+      because all trials on the front keep the limits.
     - weights by metric: the trial with the smallest weighted sum of the scaled losses. A metric without a weight does
       not count.
     - `{best: a, within: {b: share}}`: the trial with the best `a` among the trials whose `b` is near the front's best

@@ -62,10 +62,11 @@ def noise_of(losses: Array, are_folds: bool) -> Noise:
     trial's rank reduces the degrees of freedom of the trial's variance. With fewer than 8 trials, the line is constant.
     With fewer than 4 trials, every trial gets the mean variance.
 
-    If the columns are folds, a fold is assumed to shift the losses of all trials equally. This shift is the effect of
-    the fold. The effect is estimated as a weighted mean of the differences between each trial's loss in the fold and
-    the trial's mean loss. The weight of a trial is the inverse of the variance that the line predicts for the trial, so
-    that noisy trials do not hide the effects.
+    If the columns are folds, each fold is assumed to shift the losses of all trials equally. This shift is the fold's
+    effect. The effect is subtracted from the fold's losses before the variances are computed. To estimate the effect,
+    take the difference (a trial's loss in the fold) - (the trial's mean loss) for each trial, then the weighted mean
+    over the trials. A trial's weight is the inverse of the variance that the line predicts for the trial, so that noisy
+    trials do not hide the effects.
     """
     trials, columns = losses.shape
     means = losses.mean(axis=1)
