@@ -38,7 +38,7 @@ def upgraded(
         advice = (
             "a later version of hpo wrote this format; use that version"
             if is_later
-            else "a version of hpo before the first release wrote this format; finish the study with that version, or "
+            else "before the first release, hpo used this format; finish the study with a version from that time, or "
             "start the study again"
         )
         given = "none" if number is None else repr(number)

@@ -172,8 +172,8 @@ class SimulatedTraining(Journal):
     def restart(self, place: float) -> None:
         """Begin an attempt without a checkpoint, and drop the reports after `place`.
 
-        If the trial continues an earlier trial, the earlier trial ended at `place`. So the earlier trial's reports
-        stay.
+        All reports of this trial itself are after `place`. If this trial continues an earlier trial, keep the earlier
+        trial's reports, which end at `place`.
         """
         self.entries, self.num_saved = [entry for entry in self.entries if place_of(entry.point) <= place], 0
 

@@ -87,10 +87,10 @@ class StudyRuns:
         return self.trials[number]
 
     def adopt_trial(self, number: int, run_id: str, tags: Mapping[str, str]) -> None:
-        """Assign an MLflow run that a worker has created to a trial.
+        """Make an MLflow run from a worker the run of a trial.
 
-        If the trial already has another run, the trial keeps that run. Then mark the worker's run as the run of a task,
-        and make it a child of the trial's run.
+        If the trial already has another run, mark the worker's run as the run of a task instead, and make it a child of
+        the trial's run.
         """
         if (known := self.trials.setdefault(number, run_id)) == run_id:
             written = texts({**tags, **self._tags_of(number)})

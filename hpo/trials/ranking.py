@@ -64,9 +64,10 @@ def sort_key(trial: Trial) -> tuple[float, float, int]:
 class Fronts:
     """Ranks, by several metrics, the trials that are within the limits; ties go to the earlier trial.
 
-    The candidates are the trials of the first few fronts. New trials are compared only with the candidates. This is
-    enough, because a new trial only moves other trials to later fronts, and the front of a trial depends only on trials
-    of earlier fronts. If a caller requests more trials than there are candidates, all trials are compared again.
+    The candidates are the trials of the first few fronts. New trials are compared only with the candidates. The other
+    trials do not affect the candidates' fronts, because the front of a trial depends only on trials of earlier fronts.
+    The other trials also never become candidates, because a new trial moves no other trial to an earlier front. If a
+    caller requests more trials than there are candidates, all trials are compared again.
     """
 
     def __init__(self, num_metrics: int) -> None:
@@ -177,8 +178,9 @@ def have_same_places(one: Trial, other: Trial) -> bool:
 def at_same_place(trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials, with losses that can be compared.
 
-    If `have_same_places` is true for all trials, return them unchanged. Some of these trials may have fewer reports
-    than others, because their trainings ended by themselves. Such a trial keeps its loss too.
+    If all trials have their reports at the same places, return the trials unchanged. Only the places that trials have
+    in common count; see `have_same_places`. For example, one trial may have reports at epochs 1, 2 and 3, and another
+    trial at epochs 1 and 2, because its training ended by itself.
 
     Otherwise, find the last place at which all trials with reports have a report. Each trial with reports gets its loss
     at this place. With several metrics, only the leading loss changes. Trials without reports stay unchanged. If the
@@ -225,7 +227,7 @@ def front(trials: Iterable[Trial]) -> list[Trial]:
     The candidates are chosen in steps:
 
     1. Take the complete trials that keep the limits.
-    2. Leave out a trial if its point exceeds a limit with more training.
+    2. Leave out a trial if another trial with the same point and more training exceeds a limit.
     3. Keep only the trials at the largest scale that is left.
     4. Keep only the trials with the largest amount of training that is left.
 

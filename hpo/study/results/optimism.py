@@ -111,10 +111,11 @@ class Candidates:
     def _optimism(self, choose: Choose) -> tuple[Array, Array]:
         """Return two arrays with one number per name: the average and the variance of the winner's error.
 
-        The error is the winner's observed mean minus the winner's true mean. Lower values are better: if the average
-        error is below 0, the winner looks better than it is. Use a parametric bootstrap: each simulated search draws
-        the observed means of the trials around their estimated true means. Then `choose` picks the winner of this
-        search.
+        The error is the winner's observed mean minus the winner's true mean. The means are losses: a lower mean is
+        better. If the average error is below 0, the winner looks better than it is.
+
+        Use a parametric bootstrap: each simulated search draws the observed means of the trials around their estimated
+        true means. Then `choose` picks the winner of this search.
         """
         means, errors = self.means, self.errors
         trials, values = means.shape

@@ -138,8 +138,8 @@ def at_the_end(space: Space, winner: Trial) -> list[AtEnd]:
 def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
     """Yield a caution for each hyperparameter whose value in `winner` is at an end of its range.
 
-    Yield nothing if another trial on the Pareto front has a better score, because the winner's values are then not the
-    best. With several metrics, the score is the value of the leading (first) metric.
+    Here the score of a trial is the value of the leading (first) metric. If another trial on the Pareto front has a
+    better score than `winner`, yield nothing, because the cautions call the winner's values the best.
     """
     deciding = search.finalists or search.trials
     loss = next((trial.loss for trial in deciding if trial.number == winner.number), winner.loss)

@@ -95,7 +95,7 @@ class TrialDetails:
         default: the default configuration's hyperparameters; `null` if the default is not in the space.
         config: the whole configuration of the trainings.
         amount: the planned amount of training; `null` = a full training.
-        reached: the smallest amount that an ended training of the trial has reported; `null` if no training has ended,
+        reached: the amount that every ended training of the trial has reached; `null` if no training has ended,
             or if an ended training has reported nothing.
         continues: the number of the trial that this trial continues.
         retry_of: the number of the failed trial that this trial tries again.

@@ -96,9 +96,9 @@ def state_names(study: PreparedStudy, trials: Iterable[Trial]) -> set[str]:
 
 
 def full_state(state: str) -> str:
-    """Return the name or path of the state that a trial saves if its training continues after the search.
+    """Return the name or path for the state of a training after the search.
 
-    `state` is the name or path of the state that the trial saved in the search.
+    `state` is the name or path for the state of the same task in the search.
     """
     return f"{state}{_SUFFIX}"
 

@@ -37,11 +37,13 @@ _PATIENCE_SECONDS = 5.0
 
 @contextmanager
 def read_only_connection(path: Path, is_written: bool) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to a SQLite file; the content of the record stays unchanged.
+    """Yield a connection to a SQLite file; the rows of the record stay unchanged.
 
     A killed search leaves a write-ahead log. SQLite would apply this log to the file, even for a reader. So this
-    function reads copies of the file and the log. If a process is writing to the file (`is_written`), this function
-    makes no copies. In this case, SQLite removes the log when the last open connection closes, which may be this one.
+    function reads copies of the file and the log.
+
+    If a process is writing to the file (`is_written`), this function reads the file itself. If this connection is then
+    the last to close, SQLite applies the log to the file and removes the log. The rows stay the same.
 
     Raises:
         DamagedRecordError: the file cannot be read, or the code in the `with` block raises sqlite3.Error, OSError,

@@ -152,8 +152,8 @@ def _recover(study: Stored, path: Path, mark: Mark | None, opened: _Opened | Non
         )
     if opened is not None and (backup is None or backup[0].mark().rows <= opened[0].mark().rows):
         _log.warning(
-            "record: %s; the search continues with %s, because the backup is missing, unusable or not newer; tasks "
-            "without outcomes run again",
+            "record: %s; the search continues with %s, not with its backup, because the backup is missing, is unusable "
+            "or has no more rows than the file; tasks without outcomes run again",
             reason,
             path.name,
         )

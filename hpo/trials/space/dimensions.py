@@ -183,8 +183,8 @@ def rank_of(values: Sequence[Value], value: Value) -> int:
 def canonical(dimension: Dimension, value: Any) -> Value:
     """Convert `value`, which the dimension must allow, to the type of the dimension's values.
 
-    For example, 1 becomes 1.0 in a range of floats. The type matters, because the key of a point is the point's JSON
-    text.
+    For example, 1 becomes 1.0 in a range of floats. Otherwise 1 and 1.0 would give the same point two keys, because
+    the key of a point is the point's JSON text.
     """
     if isinstance(dimension, Range):
         return int(value) if dimension.integer else float(value)

@@ -167,7 +167,7 @@ def _choices(values: Any, where: str) -> dict[str, Any]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise SpaceError(f"{where}: must have a list of values, given {values!r}")
     if any(isinstance(value, Mapping) and "_name" in value for value in values):
-        instead = """the texts of '_name' as a list of values, and give each nested dimension a condition 'when'"""
+        instead = "a list of the values of '_name', and a condition 'when' for each nested dimension"
         _refuse(where, "a choice with nested dimensions", instead)
     # `item` turns NumPy's numbers into Python numbers.
     return {"choices": [v.item() if hasattr(v, "item") and not getattr(v, "shape", ()) else v for v in values]}

@@ -200,7 +200,7 @@ def _listed(written: Sequence[Any], where: str) -> list[Any]:
     texts = [value for value in written if as_number(value) is not value]
     if texts and len(texts) == len(written):
         raise SpaceError(
-            f"{where}: must hold numbers or texts that do not look like numbers (given the text {texts[0]!r}); "
+            f"{where}: all values are texts that look like numbers (given the text {texts[0]!r}); "
             f"if you mean numbers, remove quotes, and write 1.0e-5 instead of 1e-5, because YAML reads 1e-5 as a text; "
             f"if you mean texts, begin each text with a letter, such as v1 instead of 1"
         )

@@ -130,5 +130,5 @@ def _folder() -> Path:
 
 
 def _prefix() -> str:
-    """Return the prefix of the names of this machine's files. Other machines may share the folder of the files."""
+    """Return the prefix of this machine's files. It names the machine, because machines may share the folder."""
     return f"hpo-search_{re.sub('[^A-Za-z0-9.-]', '-', os.uname().nodename)}_"

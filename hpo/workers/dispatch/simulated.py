@@ -70,7 +70,10 @@ class SimulatedDispatcher:
         return worker
 
     def save_and_end(self, seconds: float) -> Sequence[TaskReport]:  # noqa: ARG002 -- the same call as its siblings
-        """Return no outcome, because this dispatcher runs each task to its end as soon as the task starts."""
+        """Return no outcome, because there is no training to end.
+
+        This dispatcher runs each task to its end as soon as the task starts.
+        """
         return ()
 
     def close(self) -> None:

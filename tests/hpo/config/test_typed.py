@@ -180,7 +180,7 @@ def test_a_value_listed_twice_is_said_once_and_counts_once(caplog):
     ("{x: {low: 1, high: 8, step: 1, log: true}}", "cannot be combined with 'log'"),
     ("{x: {low: 1, high: 8, step: 0}}", r"step: must be a number above 0 and at most high - low, given 0"),
     ("{x: {low: 1, high: 8, step: 0.5, integer: true}}", "whole number if integer is true"),
-    ("{x: [1e-5, 1e-4]}", r"texts that do not look like numbers.*1\.0e-5.*v1"),
+    ("{x: [1e-5, 1e-4]}", r"texts that look like numbers.*1\.0e-5.*v1"),
     ("{x: {low: 0, high: 1, integer: true}, first: [{x: 0.77}]}", r"x=0.77 is not .* \(whole numbers 0 to 1\)"),
     ("{' x': [1, 2]}", "the key ' x' must not begin or end with blanks; write 'x'"),
 ])  # fmt: skip
