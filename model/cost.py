@@ -37,11 +37,12 @@ def cost_of_unit(config: Config[Any, Any]) -> float:
     The value covers only the forward passes. The backward pass and the evaluations change the cost of all trials by
     the same factor.
 
-    If `evaluate_every_steps` is set, the value is the cost of this many steps. If not, each epoch ends with an
-    evaluation, and the value is the cost of a fixed fraction of an epoch:
+    If `evaluate_every_steps` is set, the value is the cost of this many steps. If not, there is one evaluation per
+    epoch, and the value depends on the data:
 
-    - For running text, the cost of one token. All trials have equally many tokens per epoch.
-    - For other data, the cost of one example. All trials have equally many examples per epoch.
+    - For running text, the value is the cost of one token. The cost of an epoch is proportional to this value, because
+      an epoch has equally many tokens in all trials.
+    - For other data, the value is the cost of one example, because an epoch has equally many examples in all trials.
 
     If the examples differ in length, a shuffled batch pads its sequences to the longest one. For a batch of n
     sequences, the longest length is estimated as sqrt(2 ln n) standard deviations above the mean length. The expected

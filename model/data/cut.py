@@ -23,9 +23,10 @@ def notes_of_cut(config: DataConfig, examples: Examples) -> tuple[str, ...]:
     """Return lines for the user about the texts that must be cut: at most one line for each side of the examples.
 
     An example of text_classification has the side `text`. An example of translation has the sides `source` and
-    `target`. For other data, return no lines. The lines do not count the texts of a predefined test split. Subwords are
-    learned from the predefined training split, as in a training. Without predefined splits, subwords are learned from
-    all examples.
+    `target`. For other data, return no lines. The lines do not count the texts of a predefined test split.
+
+    If the length of a text is measured in subwords, the function first learns the subwords. As in a training, it learns
+    them from the predefined training split. If there are no predefined splits, it learns them from all examples.
 
     Raises:
         DataError: the share of a side's texts that must be cut is above data.max_cut_share.

@@ -42,5 +42,9 @@ class Packing(NamedTuple):
 
 
 def first_position(attention_mask: Tensor | Packing | None) -> int | Tensor:
-    """Return 0, the position of the first token; for packed sequences, each token's position, shape (tokens,)."""
+    """Return the argument `start` of `InputEmbedding.forward`.
+
+    The argument is 0, the position of the first token of each sequence. If the sequences are packed, the argument has
+    the position of every token instead, shape (tokens,).
+    """
     return attention_mask.positions if isinstance(attention_mask, Packing) else 0

@@ -41,32 +41,43 @@ class Factors:
 def parametrize(network: nn.Module, base: nn.Module, config: ModelConfig) -> Mapping[str, Factors]:
     """Apply the maximal update parametrization to a network with initial weights; return the `Factors` by parameter.
 
-    In the table, i, m and L are ratios: a value of this network, divided by the same value of the base network.
+    The table has one row per role (see `roles_of`). The columns `rate` and `epsilon` are the factors in `Factors`.
+
+    | role            | initial spread                         | multiplier       | rate   | epsilon   |
+    |-----------------|----------------------------------------|------------------|--------|-----------|
+    | embedding       | unchanged                              | unchanged        | e / r  | m^-1/2    |
+    | input           | positions: unchanged; rows: X(base)    | 1                | 1      | m^-1/2    |
+    | tied            | multiplied by m^-1/2                   | logits: h m^-1/2 | m^-1/2 | m^-1/2    |
+    | matrix          | X(base) i^-1/2; without X: unchanged   | 1                | 1 / i  | 1 / (m L) |
+    | head            | min(X(own) m^1/2, X(base) m^-1/2) / h  | logits: h m^-1/2 | m^-1/2 | m^-1/2    |
+    | gain, bias      | unchanged                              | 1                | g      | 1 / (m L) |
+    | residual branch |                                        | 1 / L            |        |           |
+
+    Columns and cells:
+
+    - initial spread: the standard deviation of the parameter's initial values;
+    - multiplier: the factor of a layer's output in the forward pass;
+    - unchanged: as before the call of this function;
+    - positions: learned position vectors; rows: the layer that reads rows of numbers;
+    - X: the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network (base);
+    - without X: for parameters with another initial spread than X(own).
+
+    Ratios, each a value in this network divided by the same value in the base network:
 
     - i: the ratio of the parameter's fan-in;
-    - m: the ratio of the parameter's width; in the term 1 / (m L), m is the ratio of `d_model`;
-    - L: the ratio of the number of layers in the parameter's stack; for a parameter outside of a Transformer's layers,
-      L is 1;
-    - r: m^1/2 in a Transformer, and 1 in other networks;
-    - h, g, e: `head_scale`, `gain_rate`, `embedding_rate`;
-    - X: the initial spread of Glorot, Bengio 2010, in this network (own) or in the base network (base);
-    - "without X": the parameter has another initial spread; "as standard": as in the standard parametrization;
-    - "positions": learned position vectors; "rows": the layer that reads rows of numbers.
+    - m: the ratio of the parameter's width; in the term 1 / (m L), the ratio of `d_model`;
+    - L: the ratio of the number of layers in the parameter's stack; outside of a Transformer's layers, L is 1.
 
-    | role            | initial spread                          | multiplier         | rate   | epsilon   |
-    |-----------------|-----------------------------------------|--------------------|--------|-----------|
-    | embedding       | as standard                             | r (as standard)    | e / r  | m^-1/2    |
-    | input           | positions: as standard; rows: X(base)   | 1                  | 1      | m^-1/2    |
-    | tied            | as standard, times m^-1/2               | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
-    | matrix          | X(base) i^-1/2; without X: as standard  | 1                  | 1 / i  | 1 / (m L) |
-    | head            | min(X(own) m^1/2, X(base) m^-1/2) / h   | logits: h m^-1/2   | m^-1/2 | m^-1/2    |
-    | gain, bias      | as standard                             | 1                  | g      | 1 / (m L) |
-    | residual branch |                                         | 1 / L              |        |           |
+    Other symbols:
+
+    - r: m^1/2 in a Transformer, because a Transformer multiplies token vectors by sqrt(d_model); 1 in other networks;
+    - h, g, e: `head_scale`, `gain_rate`, `embedding_rate`.
 
     The factor of decoupled weight decay is the inverse of the learning rate's factor, so that the learning rate times
-    the weight decay stays the same. For a matrix, the factor of Muon's learning rate is i^-1/2. The reason is that
-    a step of Muon has a fixed spread, so the step's largest singular value grows with the root of the width. Attention
-    scores are divided by the root of the key width, as in the original Transformer, and not by the key width.
+    the weight decay stays the same. For a matrix, the factor of Muon's learning rate is i^-1/2. The reason is that the
+    numbers in a step of Muon have the same root mean square at every width. Without the factor, the step's largest
+    singular value would grow with the root of the width. Attention scores are divided by the root of the key width, as
+    in the original Transformer, and not by the key width.
 
     Source: Yang et al. 2021, "Tensor programs V: tuning large neural networks via zero-shot hyperparameter transfer",
     table 8; for depth Dey et al. 2025, "Don't be lazy: CompleteP enables compute-efficient deep Transformers", with

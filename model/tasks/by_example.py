@@ -13,12 +13,15 @@ Rows = npt.NDArray[np.float64]
 
 
 class ByExample(NamedTuple):
-    """The contributions of examples to a metric; their sums over a sample of examples determine the sample's metric.
+    """The contribution of each example to a metric, as a row of numbers.
+
+    To compute the metric of a sample of examples, first add up the rows of the sample. Then apply `score` to the total.
 
     Attributes:
-        sums: (examples, columns), the contributions, each summed over the predictions of the example.
-        score: a function from summed contributions (samples, columns) to the metric of each sample, (samples,). None =
-            the metric is the sum of the first column divided by the sum of the second column.
+        sums: (examples, columns), one row per example. If an example has several predictions, its row is the sum over
+            these predictions.
+        score: a function from the totals of several samples, (samples, columns), to their metrics, (samples,). None =
+            the metric is the first column of the total divided by the second column.
     """
 
     sums: Rows

@@ -86,10 +86,11 @@ class Speed:
 
         If no update happened since the last call, return an empty dict.
 
-        `tokens_per_second` does not count padding. `memory_peak` is in GiB, includes the evaluation, and exists only on
-        a GPU. If the peak speed of the GPU is known, `share_of_peak` is the speed of all processes divided by the peak
-        speed of all their GPUs. This share is from 0 to 1. `operations_per_token` says which operations the
-        speed includes.
+        - `tokens_per_second`: padding is not counted.
+        - `memory_peak`: in GiB, including the evaluation; only on a GPU.
+        - `share_of_peak`: the operations per second of all processes, divided by the peak operations per second of all
+          their GPUs; from 0 to 1. The operations are counted by the function `operations_per_token`. If the peak speed
+          of the GPU is unknown, this measurement is missing.
         """
         if not self.batches:
             return {}

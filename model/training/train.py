@@ -82,9 +82,10 @@ def train(
         stop_after: stop after this many epochs, counted from the start; None = all. The schedule covers all epochs.
         resumable: the saved states on disk. A state is saved after evaluations, at the end, and when the last state is
             `config.save_minutes` old. The training continues from the last state. None = neither save nor load states.
-        reported_epochs: the number of epochs whose points the caller already has. The last state contains the points up
-            to the state. If such a point is after `reported_epochs`, the generator yields it first. The generator
-            yields all points after the state, even if the caller already has some of them.
+        reported_epochs: the number of epochs whose points the caller already has. If the last state is at
+            a later epoch, the generator first yields the points after `reported_epochs` up to the state. If the last
+            state is at an earlier epoch, the caller gets some points again. For example, with a state at epoch 3 and
+            `reported_epochs` = 5, the generator yields the points of epochs 4 and 5 again.
         curves: the learning curves of other trainings. If a training with schedule=plateau has no validation split, it
             uses the mean of the learning-rate reductions in these curves (see `replayed_scale`).
 

@@ -225,7 +225,8 @@ class Objective:
             `task["amount"]`, continues from the state that it has saved in `task["resume_dir"]`, and yields the
             following steps.
         reports_again: whether a training that continues after an interruption yields every step after
-            `task["trained"]` again (`REPORTS_AGAIN = True` in the module). Then no step can be missing.
+            `task["trained"]` again (`REPORTS_AGAIN = True` in the module). If not, the toolkit
+            starts an interrupted training from the beginning when one of its steps may be missing.
         continues_with: keys of the configuration that may change when a training is continued (`CONTINUES_WITH` in the
             module), such as the number of epochs. `hpo extend` then continues from states.
         code_keys: keys of the configuration whose values are code, such as a command line (`CODE_KEYS` in the module).

@@ -89,10 +89,10 @@ class RunningTrial:
     def trained(self) -> int:
         """Amount of training that is already done when this training begins; 0 = none.
 
-        Usually, `resume_dir` has the state at this amount. If an attempt of this training was interrupted, the attempt
-        may have replaced the state by a later one. Reading `trained` then restarts the training from the beginning,
-        with an empty `resume_dir`, and with `trained` = 0. To continue from the later state instead, store the epoch in
-        the state, and do not read `trained`.
+        Usually, `resume_dir` has the state at this amount. If an earlier attempt of this training was interrupted,
+        `resume_dir` may have a later state, so reading `trained` raises `StateIsAhead`. This exception makes the
+        toolkit restart the training from the beginning, with an empty `resume_dir` and with `trained` = 0. To continue
+        from the later state instead, store the epoch in the state, and do not read `trained`.
         """
         if self._was_interrupted:
             raise StateIsAhead

@@ -196,7 +196,7 @@ class CodeWatch:
             script = Path(self._folder, name)
             # A missing file is a change only if the training failed.
             if _digest_at(script, file_stamp(script)) != digest if script.is_file() else has_failed:
-                hint = f"; if trainings write {name}, start a new study with a command that does not use {name}"
+                hint = f"; if trainings write {name}, start a new study with a command that does not name {name}"
                 raise _changed(name, hint)
         before, self._before = self._before, {}
         for module in [module for module in self._left if has_failed or module in sys.modules]:

@@ -102,8 +102,8 @@ class Journal:
     def restart(self, place: float) -> None:
         """Delete the state and the journal's file, so that the training starts from the beginning.
 
-        Also drop the entries after `place` (an epoch or step) from `entries`. Keep the other entries, because earlier
-        trials made these reports.
+        `place` is the last epoch or step that earlier trials reported, before this trial continued their training. Keep
+        the entries up to `place` in `entries`, and drop the later entries, which this trial reported.
         """
         self.close()
         self.entries = [entry for entry in self.entries if place_of(entry.point) <= place]

@@ -102,7 +102,8 @@ def read_table(
         file_format: auto (by the file's name), csv, tsv or jsonl.
         header: whether the first row is a header; None = guess that it is a header in these cases:
             - A column is configured by name.
-            - A field of the row is one of the names that `columns.known` has for its last role.
+            - A field of the row is a usual name of the last role in `columns.known`. For example, the last role is
+              `label`, and a field is "class".
             - In the first split, `column_of_a_header` finds a header.
             - In a later split, the row equals the first split's header.
         columns: the columns to read.
@@ -338,10 +339,11 @@ def _place(path: str, role: str, first: list[str], names: list[str] | None, colu
 
 
 def _only_name(role: str, names: list[str], columns: Columns) -> str | None:
-    """Return the column of a role for which no column has a known name.
+    """Return the column of `role` by the order of the columns; the role must have no column with a usual name.
 
-    A column with a name in `columns.known` belongs to the role of this name. The other columns belong to the other
-    roles, in order. If a column is configured, or if there are not as many columns as roles, return None.
+    Each column with a usual name (see `columns.known`) belongs to the role with this name. The other columns belong to
+    the other roles, in order. For example, of the columns `German` and `src`, the role `target` gets `German`. If a
+    column is configured, or if there are not as many columns as roles, return None.
     """
     if len(names) != len(columns.wanted) or any(each is not None for each in columns.wanted.values()):
         return None
