@@ -75,7 +75,7 @@ def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys)
     (["old"], {"drop": 0.1, "lr": 0.1}, r"imports_fill.lr: has no effect"),
     (["old", "runs/old"], {"drop": 0.1}, r"'old' and 'runs/old' are the same table; give one of them"),
     (["bad.csv"], {"drop": 0.1}, r"bad.csv:2: score must be a finite number up to 1e\+100, given 'good'"),
-    (["short.csv"], {"drop": 0.1}, r"space and has the largest amount of training in the trial's table; import"),
+    (["short.csv"], {"drop": 0.1}, r"space and was trained for the largest amount in its table; import"),
 ])  # fmt: skip
 def test_what_several_sweeps_cannot_say_is_refused(names, fill, says):
     Path("short.csv").write_text("number,state,score,amount,lr\n0,complete,1,9,5.0\n1,complete,1,3,0.1\n")

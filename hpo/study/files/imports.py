@@ -146,7 +146,7 @@ def read_imports(references: Sequence[str], space: Space, goal: Goal, fill: Mapp
     if not by_point:
         counted = " and ".join(f"the {table.finished} trials in {table.source}" for table in tables)
         is_shorter = any(table.shorter for table in tables)
-        shorter = " and has the largest amount of training in the trial's table" * is_shorter
+        shorter = " and was trained for the largest amount in its table" * is_shorter
         raise ConfigError(
             f"study.imports: none of {counted} is in the study's space{shorter}; import other "
             f"trials, or widen the space"
