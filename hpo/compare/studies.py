@@ -319,7 +319,7 @@ def _better(pair: FoldPair, written: Callable[[float], str]) -> tuple[str, str, 
 def _front_sentence(pair: FoldPair, written: Callable[[float], str], budget: Budget) -> str:
     """Return a sentence that says which of two Pareto fronts is better, and by how much."""
     when = f"after {budget}; " if pair["mean_difference"] else ""
-    return f"{_better(pair, written)[2]} in {NAME} ({when}one search each, no interval)"
+    return f"{_better(pair, written)[2]} in {NAME} ({when}each has one search, so there is no interval)"
 
 
 def _sentence(

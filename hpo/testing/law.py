@@ -161,8 +161,8 @@ def check_asking(
     points = draw_untried(make().space, np.random.default_rng(seed), (), 2)
     expected, once = ask_and_tell(world, rules(), budget, seed, opens=False, points=points)
     again, often = ask_and_tell(world, rules(), budget, seed, opens=True, points=points)
-    assert often == once, "one session for all calls gives other answers than one session per call"
-    assert facts(again) == facts(expected), "one session for all calls makes other trials than one session per call"
+    assert often == once, "ask and tell give other answers if each call has its own session"
+    assert facts(again) == facts(expected), "ask and tell make other trials if each call has its own session"
 
 
 class _Ticking(AnyOrder):

@@ -167,7 +167,10 @@ class Ladder:
 
     @property
     def learns(self) -> Learns:
-        """When the ladder learns from results: `by_round` if the strategy `first` learns by rounds, else `by_trial`."""
+        """When the ladder learns from results.
+
+        The value is `by_round` if the strategy of the smallest scale (`first`) learns by rounds, else `by_trial`.
+        """
         return "by_round" if self._first.learns == "by_round" else "by_trial"
 
     @property

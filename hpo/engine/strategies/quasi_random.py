@@ -44,7 +44,7 @@ class QuasiRandom:
     Source: Bergstra & Bengio 2012, "Random Search for Hyper-Parameter Optimization", JMLR 13, section 5; the sequences
     are from SciPy, scrambled as in Owen 1998.
 
-    Example: the space has a dimension of four ordered values and a range from 0 to 1. The first point of the
+    Example: the space has two dimensions, four ordered values and a range from 0 to 1. The first point of the
     unscrambled Sobol' sequence has the lowest value of both dimensions; the second point has the third value and 0.5.
     """
 

@@ -55,10 +55,10 @@ def prepare_study(config: StudyConfig, pickled: PickledFunction | None = None, i
 
 
 def with_its_tracker(config: StudyConfig) -> StudyConfig:
-    """Return the configuration with the MLflow server and experiment of an existing study's frozen configuration.
+    """Return the configuration, in which an existing study's MLflow server and experiment replace default values.
 
-    Replace only settings that have their default values. So all runs of a study are on one server, even if MLflow's
-    environment variables have changed.
+    The study's values may come from environment variables of MLflow that are no longer set. This function keeps all
+    runs of the study on one server.
     """
     folder = StudyFolder(RUNS / config.study.name)
     if not folder.exists:

@@ -139,7 +139,8 @@ def boundary_cautions(search: SearchFacts, winner: Trial) -> Iterator[str]:
     """Yield a caution for each hyperparameter whose value in `winner` is at an end of its range.
 
     Here the score of a trial is the value of the leading (first) metric. If another trial on the Pareto front has a
-    better score than `winner`, yield nothing, because the cautions call the winner's values the best.
+    better score than `winner`, yield nothing. A caution says that the best value is at an end of its range, which would
+    then be false.
     """
     deciding = search.finalists or search.trials
     loss = next((trial.loss for trial in deciding if trial.number == winner.number), winner.loss)
