@@ -241,7 +241,7 @@ def open_store(uri):
     client_of(uri).search_experiments()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_open_a_new_file_at_once_make_its_tables_once(tmp_path):
     context, uri = multiprocessing.get_context("spawn"), f"sqlite:///{tmp_path}/new.db"
     processes = [context.Process(target=open_store, args=(uri,)) for _ in range(2)]

@@ -200,7 +200,7 @@ def test_a_compiled_network_of_any_family_takes_batches_of_any_size_and_chunks_o
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_training_of_a_process_is_compiled(fold, monkeypatch):
     """torch compiles a function for few shapes, here two, whatever training they belong to."""
     counter = CompileCounter()

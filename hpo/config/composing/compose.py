@@ -1,6 +1,7 @@
 """Composes a configuration from overrides with Hydra. The result is a plain tree; later steps do not use Hydra."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -315,11 +316,11 @@ def _metric_name(given: Any) -> str:
     """Return the name of a score.
 
     `given` is a column, a pattern such as `rmse_*`, or a list of columns. The score is named after the column, the
-    pattern, or the common prefix of the list. A pattern and a common prefix lose trailing digits and punctuation. If no
-    character remains, return `score`.
+    pattern, or the common prefix of the list. The name loses a number at its end (`accuracy` for `accuracy_0`), but a
+    column keeps digits that directly follow a letter (`f1`). If no character remains, return `score`.
     """
     if isinstance(given, str) and not set(given) & set("*?["):
-        return given
+        return re.sub(r"[_.\- ]+\d*$", "", given) or "score"
     columns = [given] if isinstance(given, str) else given if isinstance(given, Sequence) else ()
     names = [str(name) for name in columns]
     return os.path.commonprefix(names).rstrip("0123456789*?_-.[ ") or "score"  # noqa: RUF071 -- names of columns, not paths

@@ -77,7 +77,7 @@ def test_each_working_directory_is_asked_for_its_own_file(monkeypatch, tmp_path)
             refuses(TrackError, says, call, *given)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_mlflow_has_what_sync_sends_and_loses_the_runs_of_a_removed_study(capsys, monkeypatch, tmp_path):
     new_store(tmp_path)
     searched(capsys, toy_config(trials=3))

@@ -87,7 +87,7 @@ def test_all_trials_some_folds_and_a_published_copy_alone(capsys, study):
     assert hpo(capsys, "report", "made", "--publish")[0] == 0
     shutil.rmtree("runs")
     assert "all 16 trainings" in prints(capsys, "reproduce", "studies/made", "--trial", "all", "--folds", "0,2")
-    assert "compared only with the recorded values" in prints(capsys, "reproduce", "studies/made", "--folds", "1")
+    assert "not with the new trainings" in prints(capsys, "reproduce", "studies/made", "--folds", "1")
     out = prints(capsys, "reproduce", "studies/made/report.json", "--trial", "2", "--folds", "1")
     assert out.count("trial 2  fold_1_repeat_") == 2
 

@@ -78,7 +78,7 @@ def test_a_budget_in_trainings_at_the_target_says_how_many_trials_there_are(caps
     study = climbed(**few, scales=scales, strategy=LADDER | {"trials": 24}, name="few")
     assert (study.scales, study.trials["study.scale"].tolist()) == (WIDTHS, [1] * 4 + [2])
     said = capsys.readouterr().out
-    assert all(words in said for words in ("plans 4, 4, 4 trials", "at least 9"))
+    assert all(words in said for words in ("plans 4, 4, 4 trials", "study.trials=9 or more"))
     for beside in ({"trials": 40}, {"strategy": {**LADDER, "budget": 4}, "trials": None}):
         with pytest.raises(hpo.HpoError, match=r"trials: cannot be combined with strategy\.budget, given"):
             climbed(**{"strategy": {**given, "budget": 4}, "name": "both", **beside})

@@ -262,7 +262,7 @@ def cluster():
 
 
 # Ray leaves sockets and files to the garbage collector.
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("cluster")
 def test_a_real_tuner_runs_the_trials_of_our_own_search_and_its_folder_is_read(tmp_path):

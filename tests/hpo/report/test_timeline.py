@@ -45,7 +45,7 @@ def test_bars_that_a_picture_cannot_tell_apart_are_one_and_none_is_lost():
     content = draw_timeline(subject(scored(4_000)))
     assert sum(len(t.x) for t in content.figure.data) <= 3_000
     assert "4,000 tasks" in content.caption
-    assert "are one bar" in content.caption
+    assert "share a bar" in content.caption
     end = max(base + length for t in content.figure.data for base, length in zip(t.base, t.x, strict=True))
     assert end == pytest.approx((3 * 3_999 + 2) / 3600)
 
