@@ -29,7 +29,7 @@ def check(root, *arguments, **environment):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=500)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_a_gpu_it_says_so_and_writes_nothing():
     done = check(REPOSITORY, OUT="out")
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (3, 1, "")

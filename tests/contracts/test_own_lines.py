@@ -116,7 +116,7 @@ def test_each_of_several_trainings_of_a_trial_has_a_run_below_the_trials(capsys)
         assert [tasks[name].info.status for name in sorted(tasks)] == [trial.info.status, "FINISHED"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_the_server_cannot_be_reached_the_trainings_are_the_same_and_one_line_warns(capsys):
     # Without a run MLflow would draw a name from the training's random numbers.
     search(capsys, "reached")

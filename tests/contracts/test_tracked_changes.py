@@ -75,7 +75,7 @@ def test_a_study_that_is_interrupted_and_fails_and_gets_a_larger_budget_stays_th
     assert run_ids(before).items() <= run_ids(children).items()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_winners_values_stay_those_of_the_first_a_tag_has_the_present_one_and_a_deleted_run_is_replaced(folder):
     first, study = run(tracked_study(folder, trials=2)).run.winner, tracked_study(folder, trials=12)
     last = run(study).run.winner

@@ -181,7 +181,7 @@ def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(fold, monke
     assert names == load_checkpoint(str(tmp_path / "compiled")).network.state_dict().keys()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor", "ignore::DeprecationWarning")  # torch's own
 @pytest.mark.parametrize(
     ("family", "batching"),

@@ -92,7 +92,7 @@ def test_a_dry_run_and_a_configuration_are_printed_and_nothing_is_created(capsys
     assert not Path("runs").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_the_other_commands_print_the_fields_that_are_documented(capsys, study):
     Path("t.csv").write_text("lr,score\n0.1,1\n0.2,2\n")

@@ -116,7 +116,7 @@ def two(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_studies_are_opened_in_their_experiment_alone_or_side_by_side(capsys, two, served, monkeypatch, tmp_path):
     monkeypatch.chdir(two)
     client = MlflowClient(f"sqlite:///{two}/mlflow.db")

@@ -290,7 +290,7 @@ class Adjusted(Trainer):
         return metrics | ({"eval_both": self.state.global_step} if {"eval_a_loss", "eval_b_loss"} <= {*metrics} else {})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_sets_of_an_evaluation_are_one_report_of_what_evaluate_returns(tmp_path):
     sets, halving = {"a": ROWS[:16], "b": ROWS[16:]}, {"name": "successive_halving", "max_amount": 3, "eta": 3}
     trainer = new_trainer(tmp_path, kind=Adjusted, evaluated=sets, arguments={"num_train_epochs": 3})
