@@ -90,7 +90,7 @@ def test_what_the_commands_refuse_is_refused_from_python(study):
         (lambda: study.extend({"study.seed": 1}, best=0), "best: must be 1 or more, given 0"),
         (lambda: study.resume(9, ["study.trials=8"]), "study.trials=8 is given as an override, and study.trials"),
         (lambda: study.resume(6, settings={"study.trials": 8}), "study.trials: must be set once, given 6 as "),
-        (lambda: study.extend(best=3, trials=[0]), "best: has no effect with trial"),
+        (lambda: study.extend(best=3, trials=[0]), "best: has no effect if the trials are given"),
         (lambda: hpo.scale_table("data=digits", over="hight"), "over: must be width or depth, given 'hight'"),
         (lambda: hpo.load(3), "there is no '3'"),
         (lambda: hpo.compare_studies([study, hpo.load(study)]), "the studies must have different names, given 'looke"),
