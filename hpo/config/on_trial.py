@@ -22,11 +22,16 @@ def _check_command(command: str) -> str:
     if not words:
         raise ValueError('must be a command, such as "notify {trial} {score}", or null')
     for _, name, form, conversion in fields:
-        given = f"{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+        given = placeholder_text(name, form, conversion)
         if given not in NAMES:
             allowed = ", ".join(f"{{{each}}}" for each in NAMES)
             raise ValueError(f"must use the placeholders {allowed} only, given {{{given}}}{nearest(given, NAMES)}")
     return command
+
+
+def placeholder_text(name: str | None, form: str | None, conversion: str | None) -> str:
+    """Return a placeholder of `string.Formatter` as it was written, without its braces: `score:.2f`."""
+    return f"{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
 
 
 OnTrial = Annotated[str, AfterValidator(_check_command)]

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpo.config.documents import read_json, read_yaml, yaml_text
 from hpo.config.keys import at, flatten, path_of, replaced, within
+from hpo.config.on_trial import placeholder_text
 from hpo.config.secrets import LEAST_DIGITS, looks_secret
 from hpo.errors import ConfigError, nearest
 from hpo.objectives.command_output import read_name, read_patterns
@@ -57,7 +58,7 @@ class CommandLine:
             raise ConfigError(f"command.line: cannot be read ({error}), given {line!r}") from error
         for _, name, form, conversion in fields:
             if conversion or (form and name not in ("flag", _AMOUNT)):
-                given = f"{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}"
+                given = placeholder_text(name, form, conversion)
                 raise ConfigError(
                     f"command.line: must have placeholders without a format, given {{{given}}}; write {{{name}}}"
                 )

@@ -31,7 +31,6 @@ from hpo.config.directions import known_direction, refuse_missing_direction
 from hpo.config.documents import read_yaml, refuse_optimized_python
 from hpo.config.goals import leading, refuse_beside_metrics
 from hpo.config.keys import flatten, typed_key, within, without
-from hpo.config.secrets import texts_of
 from hpo.config.shipped import shipped_dir, with_mlflows_own
 from hpo.errors import ConfigError, nearest
 
@@ -148,7 +147,7 @@ def compose_strategy(overrides: Sequence[str], config_dir: str | None, tree: Map
     """Compose the section `strategy`; its references refer to keys of `tree`, a complete configuration."""
     config = _compose("search", [parse_override(text) for text in overrides], config_dir)
     section = {"strategy": OmegaConf.to_container(config.strategy)}
-    return cast("dict[str, Any]", with_point({**tree, **section}, {}, dict(texts_of(section)))["strategy"])
+    return cast("dict[str, Any]", with_point({**tree, **section}, {}, references_of(section))["strategy"])
 
 
 def _is_of_user(override: Override) -> bool:

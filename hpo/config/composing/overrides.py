@@ -156,7 +156,7 @@ def refuse_twice(overrides: Sequence[Override]) -> None:
     for override in overrides:
         if override.key_or_group in _OF_METRICS and isinstance(override.value(), Mapping):
             text = text_of(override).partition("=")[2]
-            # From the innermost mapping outwards.
+            # Read the innermost mappings first.
             while inner := re.search(r"\{[^{}]*\}", text):
                 names = re.findall(r"[{,]\s*['\"]?([^,:{}'\"]+?)['\"]?\s*:", inner[0])
                 if twice := next((name for name in names if names.count(name) > 1), None):

@@ -48,8 +48,8 @@ class Rules:
             earlier trial. Retries never count.
         is_watched: whether callbacks are called when a trial ends. If so, the order in which trials end can influence
             the search.
-        is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. Then every trial whose
-            result was told before an `ask` is known at this `ask`.
+        is_ask_and_tell: whether the trainings run outside of the toolkit, with ask-and-tell. At each `ask`,
+            every trial that has its result from an earlier `tell` is known.
     """
 
     strategy: Strategy
