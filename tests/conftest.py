@@ -9,7 +9,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zlib
 from pathlib import Path
 
 import alembic.util
@@ -54,7 +53,7 @@ TENTHS = 10
 
 def pytest_addoption(parser):
     """Add `--tenth`, with which `.ci/run` runs a part of the nightly tests."""
-    text = "run only the test files of one tenth, 0 to 9; the CRC of a file's path decides which tenth it is in"
+    text = "run of the nightly tests only every tenth, from this one on: 0 to 9"
     parser.addoption("--tenth", type=int, choices=range(TENTHS), help=text)
 
 
@@ -64,23 +63,20 @@ def pytest_collection_modifyitems(config, items):
 
     Here and not by `filterwarnings` in pyproject.toml, which holds for pytest and its plugins as well.
     """
-    _keep_one_tenth(config, items)
     for item in items:
         _keep_one_tier(item)
         item.add_marker(pytest.mark.filterwarnings("error"), append=False)
-
-
-def tenth_of(node_id):
-    """Return the number of the tenth that a case is in: the same for all cases of a file."""
-    return zlib.crc32(node_id.partition("::")[0].encode()) % TENTHS
+    _keep_one_tenth(config, items)
 
 
 def _keep_one_tenth(config, items):
-    """Deselect the files of the other tenths. A file is never split, because its cases share fixtures."""
+    """Deselect the nightly tests of the other tenths. A tenth takes some tests of each file, so that all take as long."""
     tenth = config.getoption("--tenth")
     if tenth is not None:
-        config.hook.pytest_deselected(items=[item for item in items if tenth_of(item.nodeid) != tenth])
-        items[:] = [item for item in items if tenth_of(item.nodeid) == tenth]
+        nightly = [item for item in items if item.get_closest_marker("nightly")]
+        left_out = {*nightly} - {*nightly[tenth::TENTHS]}
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _keep_one_tier(item):

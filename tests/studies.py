@@ -4,6 +4,7 @@ import csv
 import os
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,14 @@ TOY_SPACES = {
 SPACES = {name: {"toy": space} for name, space in TOY_SPACES.items()}
 
 
+@cache
+def _shipped(name, group):
+    return yaml.safe_load((REPOSITORY / "conf" / group / f"{name}.yaml").read_text())
+
+
 def shipped(name, group="strategy"):
     """Return the settings of a file in conf/."""
-    return yaml.safe_load((REPOSITORY / "conf" / group / f"{name}.yaml").read_text())
+    return deepcopy(_shipped(name, group))
 
 
 # In small, where a round is large.

@@ -5,7 +5,6 @@ import warnings
 
 import pytest
 
-from tests.conftest import TENTHS, tenth_of
 from tests.studies import REPOSITORY
 
 # Tests that need private names of ours: no run produces these messages of Ray on request.
@@ -23,12 +22,6 @@ def test_a_warning_inside_a_test_is_an_error():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_a_test_says_of_warnings_itself_holds():
     warnings.warn("anything", stacklevel=1)
-
-
-def test_each_tenth_has_whole_files():
-    files = [path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "tests").rglob("test_*.py")]
-    assert {tenth_of(f"{file}::test_one") for file in files} == {*range(TENTHS)}
-    assert all(tenth_of(f"{file}::test_one[0]") == tenth_of(f"{file}::test_two") for file in files)
 
 
 def test_tests_use_no_private_names_of_ours():

@@ -1,7 +1,8 @@
 """Configurations, generated data and tasks that the model's tests share."""
 
 import random
-from functools import partial
+from copy import deepcopy
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,17 @@ def of(group, values):
     return {f"{group}__{key}": value for key, value in values.items()}
 
 
+@cache
+def values_of(group, name):
+    values = yaml.safe_load((CONF / group / f"{name}.yaml").read_text())
+    values.pop("defaults", None)  # what a kind of data chooses of other groups
+    return values
+
+
 def compose(data="digits", model=None, **overrides):
     """Return the configuration files' values, with dotted keys (`training__lr=...`) put over them."""
     groups = {"model": model or SHAPE_OF_DATA[data], "data": data, "training": "default"}
-    config = {group: yaml.safe_load((CONF / group / f"{name}.yaml").read_text()) for group, name in groups.items()}
-    for section in config.values():
-        section.pop("defaults", None)  # what a kind of data chooses of other groups
+    config = {group: deepcopy(values_of(group, name)) for group, name in groups.items()}
     for key, value in overrides.items():
         group, name = key.split("__")
         config.setdefault(group, {})[name] = value

@@ -19,7 +19,8 @@ def training(**overrides):
 
 
 def rates(num_steps=100, **overrides):
-    return [learning_rate(step, num_steps, training(lr=1.0, **overrides)) for step in range(num_steps + 1)]
+    config = training(lr=1.0, **overrides)
+    return [learning_rate(step, num_steps, config) for step in range(num_steps + 1)]
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "inverse_sqrt", "wsd", "plateau"])

@@ -33,7 +33,7 @@ _FIRST = {"first": [{"toy.layers": 2, "toy.width": 8, "toy.nonlinearity": "tanh"
 _BOUNDED = {"require": ["toy.layers * toy.width <= 128"]}
 
 
-def case(strategy="random", space=None, trials=200, folds=1, function=None, split=None, dispatch=None, **study):
+def case(strategy="random", space=None, trials=100, folds=1, function=None, split=None, dispatch=None, **study):
     name, tree = strategy if isinstance(strategy, str) else "own", space or _LARGE
     is_whole = "low" not in json.dumps(tree) or tree is _LARGE
     function = function or ("seeded" if is_whole else "smooth")
@@ -47,14 +47,14 @@ def case(strategy="random", space=None, trials=200, folds=1, function=None, spli
 def by_strategy():
     found = {}
     for name, settings in STRATEGIES.items():
-        trials, is_ladder = 30 if name == "gp" else 200, name.startswith("ladder")
+        trials, is_ladder = 20 if name == "gp" else 100, name.startswith("ladder")
         cases = {"finite": case(name, trials=trials)}
         if name != "grid" and not is_ladder:
             cases["fractions"] = case(name, _WIDE, trials)
         if name != "gp":
             cases["conditions"] = case(name, SPACES["conditional"], trials)
         if not is_ladder and name != "cma_es":
-            cases["limits"] = case(name, trials=trials // 2, **_LIMITS)
+            cases["limits"] = case(name, trials=trials if name == "gp" else trials // 2, **_LIMITS)
             cases |= {} if name == "gp" else {"a front": case(name, trials=trials // 2, **_FRONT)}
         found.setdefault(settings["name"], {}).update({f"{name}, {each}": tree for each, tree in cases.items()})
     for each, setting in (("progressive", {"rungs": "progressive"}), ("counted by trials", {"counts": "trials"})):
@@ -65,7 +65,7 @@ def by_strategy():
 @functools.cache
 def of_the_search():
     amounts = SCRIPTED | {"amounts": True}
-    scales, wide = {"scales": [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)]}, case("grid", trials=200)
+    scales, wide = {"scales": [{"toy.momentum": size} for size in (0.1, 0.2, 0.3)]}, case("grid")
     return {
         "a hold-out": case(SCRIPTED),
         "one lane": case(SCRIPTED, lanes=1, trials=60),
