@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _keep_one_tenth(config, items):
-    """Deselect the nightly tests of the other tenths. A tenth takes some tests of each file, so that all take as long."""
+    """Deselect the nightly tests of the other tenths. A tenth has cases of every file, so that all take as long."""
     tenth = config.getoption("--tenth")
     if tenth is not None:
         nightly = [item for item in items if item.get_closest_marker("nightly")]

@@ -35,6 +35,7 @@ def test_every_registered_strategy_is_under_this_contract():
 
 @pytest.mark.quick("*-one point", *(f"{name}-conditional" for name in QUICK))
 @pytest.mark.slow
+@pytest.mark.nightly("*-all ordered", "*-all unordered")
 @pytest.mark.parametrize(("name", "space"), [pytest.param(*case, id="-".join(case)) for case in CASES])
 def test_it_keeps_what_is_asked_of_every_strategy(name, space):
     check_strategy(STRATEGIES[name], {space: searched_by(name, SPACES[space])})

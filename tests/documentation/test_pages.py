@@ -20,10 +20,6 @@ LINKING = [*PAGES, Path("CONTRIBUTING.md"), Path("SECURITY.md")]
 LINKING += [path.relative_to(REPOSITORY) for path in (REPOSITORY / "benchmarks").rglob("*.md")]
 
 
-@pytest.mark.slow(
-    *("*/search_a_table.md", "*/splits_and_test.md", "*/find_a_fault.md", "*/use_strategies_elsewhere.md"),
-    "*/tutorials/cluster.md",
-)
 @pytest.mark.nightly
 @pytest.mark.parametrize("page", FOLLOWED, ids=str)
 def test_a_reader_who_follows_a_page_gets_what_it_says(page):

@@ -65,6 +65,7 @@ def damage(database, how):
 
 @pytest.mark.quick("emptied", "a trial deleted")
 @pytest.mark.slow
+@pytest.mark.nightly("* zeroed", "no trials")
 @pytest.mark.parametrize("how", [
     "truncated", "tail zeroed", "head zeroed", "emptied", "deleted", "a trial deleted", "no trials"
 ])  # fmt: skip

@@ -63,7 +63,8 @@ def test_at_the_base_it_is_standard_but_for_the_rate_of_gains(data, family, sett
 
 
 @pytest.mark.quick("tied")
-@pytest.mark.slow
+@pytest.mark.slow("translation-transformer-*", "*-settings6")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("data", "family", "settings"),
     [

@@ -138,7 +138,8 @@ def trained(trainer, *configs):
         assert all(point["loss"] > 0 for point in trial.run(lambda: train(config, trial)))  # noqa: B023
 
 
-@pytest.mark.slow
+@pytest.mark.slow("plain_net-*", "*-more3")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("model_init", "more"), [
     (plain_net, {}),
     (lambda trial: Net(1 if trial is None else trial.suggest_int("layers", 1, 3)), {}),
@@ -242,7 +243,8 @@ def measures(predicted):
     return {"right": float((predicted.predictions.argmax(-1) == predicted.label_ids).mean())}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("WeightedTrainer-*")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "own"),
     [(WeightedTrainer, {"class_weights": torch.tensor([1.0, 9.0])}), (Popping, {"weights": [1.0, 9.0]})],
