@@ -93,7 +93,6 @@ def test_a_failure_of_any_kind_is_an_outcome_with_its_reason_in_one_line(dispatc
 
 
 def test_an_objective_that_a_worker_does_not_find_is_no_fault_of_the_trial(dispatcher):
-    """The driver has found it before the search, or there would be no task."""
     dispatcher.submit(task(0, "missing"))
     faults = []
     while not faults:

@@ -162,6 +162,7 @@ def test_a_training_that_is_repeated_goes_on_in_its_run(store):
     assert len(MlflowClient(store).get_metric_history(trial, "own")) == 2
 
 
+@pytest.mark.slow
 def test_what_a_notebook_has_chosen_before_does_not_count_and_counts_again_afterwards(store):
     Path("other").mkdir()
     mlflow.set_tracking_uri(other := new_store(Path.cwd() / "other"))

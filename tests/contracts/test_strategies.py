@@ -51,6 +51,7 @@ USED_UP = Disturbance(slots=2, orders=(30, 0), dies_after=0, budget=3)
 SEARCHES = given(world=ANY_WORLD, lanes=st.integers(1, 5), disturbed=DISTURBED, stop_rule=STOP_RULES)
 
 
+@pytest.mark.slow("tpe", "cma_es")
 @pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=6)
 @SEARCHES

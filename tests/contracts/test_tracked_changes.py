@@ -123,6 +123,7 @@ def test_where_a_trial_changes_the_front_only_runs_that_changed_are_written(fold
     assert (shown[:3], sorted(shown[3:])) == (["true", "true", "false"], ["false", "false", "true"])
 
 
+@pytest.mark.slow
 def test_a_study_that_is_deleted_takes_its_trials_and_views_along_and_leaves_the_others_alone(folder, monkeypatch):
     ids = {}
     for name in "ab":

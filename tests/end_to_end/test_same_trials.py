@@ -55,7 +55,6 @@ def test_ray_workers_give_the_same_trials(undisturbed, tmp_path):
         dispatcher.close()
 
 
-@pytest.mark.quick("evolutionary", "asha")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "evolutionary", "asha", "tpe", "ladder"])
 def test_reports_in_any_order_and_repeated_and_a_budget_raised_later_change_nothing(undisturbed, tmp_path, name):
@@ -121,7 +120,7 @@ KILLED["a race"]["study"]["repeats"] = 2
 KILLED["a race"]["split"] |= {"folds": 3, "race_after": 2}
 
 
-@pytest.mark.quick("asha", "two metrics")
+@pytest.mark.quick("two metrics")
 @pytest.mark.slow
 @pytest.mark.parametrize("case", KILLED)
 def test_killed_at_every_step(tmp_path, case):

@@ -85,6 +85,7 @@ def goes_on(capsys, *arguments):
     return err
 
 
+@pytest.mark.slow
 def test_an_edited_configuration_is_refused_by_every_command_that_would_use_it(whole, capsys):
     edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
     assert "hpo resume toy --allow-changes" in refused(capsys, *RESUME)

@@ -155,6 +155,7 @@ def test_nothing_is_evaluated_or_trained_for_a_report_that_could_not_be_written(
     assert (study / "study.db").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_the_test_log_has_lost_is_remembered(capsys, study):
     assert hpo(capsys, "test", "made", "--no-default")[0] == 0
     Path("runs/test_evaluations.jsonl").unlink()

@@ -21,10 +21,9 @@ def refused(code, err, *words):
     assert all(line.startswith(("error: ", "warning: ")) for line in lines)
 
 
-@pytest.mark.slow("EROFS", "EMFILE")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ENOSPC", "EROFS", "EMFILE"])
 def test_a_machine_that_can_write_or_open_nothing_more_fails_no_trial(undisturbed, capsys, name):
-    """The point is not to blame if a checkpoint cannot be written, so its trial stays open."""
     Path("disk_is_full").write_text("6")
     code, _, err = in_this_process(capsys, "search", "objective=toy_faults:full_disk", f"+error={name}", *LOCAL)
     said, left = os.strerror(getattr(errno, name)), "files" if name == "EMFILE" else "bytes free"

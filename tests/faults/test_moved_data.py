@@ -46,6 +46,7 @@ def read(folder):
     return json.loads((folder / "report.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_study_is_reported_drawn_compared_and_loaded_without_its_data(moved, capsys):
     before = read(moved)
     assert hpo(capsys, "report", "toy", "--checklist", "--latex")[0] == 0
@@ -105,6 +106,7 @@ MADE = {
 }
 
 
+@pytest.mark.nightly("replay")
 @pytest.mark.slow("replay of a publication")
 @pytest.mark.parametrize("made", [*MADE, "replay of a publication"])
 def test_a_study_that_is_made_from_a_tested_one_brings_its_test_evaluations(moved, capsys, made):

@@ -56,7 +56,6 @@ def test_a_deleted_working_directory_is_named(capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_a_working_directory_of_any_name(capsys, monkeypatch):
-    """Hydra, Optuna and SQLAlchemy have special characters of their own."""
     name = r"it's a{b} x${y} p%41 back\slash"
     Path(name, "my/study").mkdir(parents=True)
     monkeypatch.chdir(name)
@@ -68,7 +67,6 @@ def test_a_working_directory_of_any_name(capsys, monkeypatch):
 
 
 def test_a_clock_that_is_set_back_makes_no_duration_negative(undisturbed, tmp_path, monkeypatch):
-    """An hour back between any two looks at it; the trials are the same, in the same order."""
     times = iter(datetime.datetime(2026, 1, 2) - datetime.timedelta(hours=n) for n in range(1000))
     seconds = iter(range(10**9, 0, -3600))
     monkeypatch.setattr(optuna_tables, "current_time", lambda: next(times))

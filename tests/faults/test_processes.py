@@ -127,7 +127,6 @@ def test_the_largest_process_is_killed_before_the_machine_runs_out_and_the_figur
 
 
 def test_a_process_that_is_not_the_largest_is_spared(monkeypatch):
-    """It is another worker's to kill; each judges its own process alone."""
     looks = []
     monkeypatch.setattr(memory_guard, "free_and_total", lambda: (0, 2**36))
     monkeypatch.setattr(memory_guard, "held_by_task_processes", lambda: looks.append(1) or {1: 2**40, 2: 2**30})
@@ -186,6 +185,7 @@ def test_the_most_memory_that_a_task_held_of_a_gpu_is_reported(monkeypatch):
     assert gpu_memory() == {"gpu_memory": [3, 8]}
 
 
+@pytest.mark.slow
 def test_a_gpu_is_free_before_the_next_task(monkeypatch):
 
     class Network: ...

@@ -14,7 +14,9 @@ def tier_of(test, file):
     ]
     marks = [*test.decorator_list, *(mark for node in assigned for mark in getattr(node.value, "elts", [node.value]))]
     names = {ast.unparse(getattr(mark, "func", mark)).removeprefix("pytest.mark.") for mark in marks}
-    return next((tier for tier in TIERS if tier in names), "quick")
+    # Cases that no mark names are quick, unless a mark is for all.
+    bare = {ast.unparse(mark).removeprefix("pytest.mark.") for mark in marks}
+    return next((tier for tier in TIERS if tier in names and bare & {*TIERS}), "quick")
 
 
 def test_every_test_that_the_tables_of_faults_name_exists_is_named_once_and_runs_when_they_say():

@@ -54,6 +54,7 @@ def test_hyperparameters_that_vary_but_are_not_searched_are_named(capsys):
     assert said in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_several_sweeps_are_learned_from_and_what_they_lack_is_filled_in(capsys):
     study = learning(space=two_sweeps(), imports=["sweeps", "old"], fill={"drop": 0.1})
     said = "2 of 3 finished trials of runs/sweeps/trials.csv are imported, 1 not in this space, 2 completed by "

@@ -22,6 +22,7 @@ from model.tasks.sequence_to_sequence import MeasuredPairs, Pairs, SequenceToSeq
 from tests.model.conftest import compose, of, small
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
 def test_accuracy_and_macro_f1_are_scikit_learns(pairs):
     predicted, target = zip(*pairs, strict=True)

@@ -80,7 +80,6 @@ def test_a_link_out_of_the_folder_is_refused(capsys, study, tmp_path_factory, pl
 
 
 def test_a_model_outside_of_the_folder_is_not_loaded(capsys, study):
-    """The record and the report are files that may come from someone else."""
     record = read_study(load_study("made"))
     record.note("final", record.read_note("final") | {"checkpoint_dir": "../../elsewhere"})
     record.close()

@@ -165,7 +165,6 @@ def test_a_secret_that_comes_half_from_the_environment_is_refused(value):
 
 
 def test_a_missing_variable_stops_a_resume_before_anything_is_touched(monkeypatch, tmp_path):
-    """The toy has no function that is given the configuration before its first task."""
     monkeypatch.setenv("PLANTED_URL", "PLANTED-ADDRESS")
     run_toy(tmp_path / "study", toy_config(trials=2, service={"url": "${oc.env:PLANTED_URL}"}))
     frozen = (tmp_path / "study/config.yaml").read_text()

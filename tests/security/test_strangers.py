@@ -281,6 +281,7 @@ def test_no_field_of_a_report_reaches_the_terminal_as_it_is(capsys, with_evil_te
     assert "reproduced: all 9 trainings" not in lines
 
 
+@pytest.mark.slow
 def test_no_value_of_a_study_does(capsys, with_evil_texts, monkeypatch):
     monkeypatch.chdir(with_evil_texts)
     replay = ["search", "--replay", "toy", "track=none", "dispatch=local"]

@@ -78,6 +78,7 @@ def test_every_text_comes_back_from_yaml(text):
     ("a: 1\nb: 2\na: 3", r"file:3:1.*'a' is listed twice"), ("a:\n  b: 1\n  b: 2", r"file:3:3.*'b' is listed twice"),
     ("a: &b {c: 1}\nd: {<<: *b}", r"file:2:9: '\*b' is an alias"),
     ("a: &b {c: 1}\nd: *b", r"file:2:4: '\*b' is an alias.*write the value itself"),
+    ("a: 1\n---\nb: 2\n", "file:2:1.*another document"), ("a: {1: x}\n", "file:1:5.*in quotes"),
     ("a: !!binary aGk=", r"file:1:4.*binary"), (f"a: {':'.join(['59'] * 2000)}.0", "too large")
 ])  # fmt: skip
 def test_faults_in_yaml_have_line_and_column(text, words):

@@ -141,7 +141,6 @@ def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, says):
 
 @pytest.mark.slow
 def test_a_point_that_the_objective_refuses_is_a_failed_trial_and_not_the_end(capsys):
-    """Its cost cannot be described either."""
     space = ["space=none", "+space.model.d_model=[16,24]", "+space.model.num_heads=[4,3]", "model.num_heads=4"]
     quick = [text for text in QUICK if not text.startswith(("space", "~space", "model.d_model", "study.trials"))]
     code, out, err = hpo(capsys, "search", *quick, *space, "strategy=grid", "study.trials=4", "split.folds=1")

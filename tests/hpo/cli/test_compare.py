@@ -135,6 +135,7 @@ def test_only_what_is_not_there_is_run_again_of_the_same_configuration_data_and_
     assert files() == before
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_1_when_every_trial_fails_and_2_when_a_key_of_the_file_does_not_fit_a_strategy(capsys):
     assert "not comparable" in prints(capsys, *COMPARE, "--repeats", "1", "space.C=[5,7]", "study.trials=2", code=1)
     Path("whole.yaml").write_text(prints(capsys, "search", *TABLE_DATA, "+training.epochs=9", "--cfg", "job"))

@@ -47,6 +47,7 @@ def answer_to_stdin(monkeypatch, text):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
+@pytest.mark.slow
 def test_both_commands_read_a_text_a_file_or_a_pipe(capsys, monkeypatch, tmp_path):
     heads = str(tmp_path / "heads.html")
     for given in (["--text", "a good film"], ["--input", "one.txt"], ["--input", "-"]):

@@ -75,6 +75,7 @@ def put(tree, key, value):
             put(tree[place], key.removeprefix(f"{name}."), value)
 
 
+@pytest.mark.slow
 def test_the_winner_comes_out_the_same_to_the_last_bit_and_what_was_not_checked_is_named(capsys, study):
     code, out, err = hpo(capsys, "reproduce", "made")
     assert (code, err, out.count("difference +0\n"), out.count("  fresh_")) == (0, "", 9, 3)

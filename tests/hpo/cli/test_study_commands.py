@@ -101,6 +101,7 @@ def test_the_winner_trains_alone_as_its_first_fold_was_trained(capsys, study):
     assert f"accuracy = {float(best['fold_0']):.6g}" in out
 
 
+@pytest.mark.slow
 def test_a_missing_or_changed_model_is_refused_costs_no_evaluation_and_is_trained_again(capsys, study):
     (study / MODEL).rename(study / "moved")
     assert "model is missing" in refused(capsys, "test", "digits")

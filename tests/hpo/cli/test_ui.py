@@ -174,6 +174,7 @@ def test_workers_end_with_a_server_that_was_killed_from_outside(tmp_path):
         psutil.Process(int(worker.read_text())).wait(10)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_short_password_and_one_without_its_package_is_refused(capsys, monkeypatch, store):
     with pytest.raises(toolkit.HpoError, match=r"^password: must have 12 characters or more, given 4"):

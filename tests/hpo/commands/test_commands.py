@@ -66,6 +66,7 @@ def test_a_function_is_compared_with_the_arguments_of_a_search_and_its_report_sa
         assert (offer in report) == (name == "other"), "a comparison that there is already is not offered"
 
 
+@pytest.mark.slow
 def test_the_command_that_a_report_recommends_for_a_comparison_is_not_refused(study):
     says = json.loads((study.folder / "report.json").read_text())["comparison"]["missing"]
     assert main([*says.partition("repeat it: hpo ")[2].split(), "--repeats", "1"]) == 0

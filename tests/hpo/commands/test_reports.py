@@ -98,6 +98,7 @@ def writes(config, trial):
     return {"score": config["x"], "size": config["x"]}
 
 
+@pytest.mark.slow
 def test_the_models_of_the_best_trials_are_kept():
     study = found(writes, space=SIX, trials=6, settings={"study.checkpoints": 3})
     assert sorted(int(path.read_text()) for path in study.folder.glob("checkpoints/*/weights")) == [3, 4, 5]
@@ -147,6 +148,7 @@ def test_it_is_called_with_each_trial_once_and_what_it_adds_is_a_user_action():
     assert len(calls) == 6
 
 
+@pytest.mark.nightly("stop")
 @pytest.mark.parametrize("way", ["stop", "raise"])
 def test_it_ends_the_search_whose_report_is_written(way):
     def end(study, trial):

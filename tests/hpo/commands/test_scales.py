@@ -102,6 +102,7 @@ def test_the_report_names_the_point_that_a_ladder_will_try_first_at_the_target(f
     assert {"lr": pytest.approx(at_target["lr"]), "act": at_target["act"]} == scales["expected"]
 
 
+@pytest.mark.slow
 def test_studies_are_compared_at_the_target_by_what_was_spent_to_get_there(capsys, ladder):
     climbed(name="below", trials=8)
     found(train, space=SPACE, config={"width": 32}, name="direct")
@@ -162,6 +163,7 @@ def test_what_cannot_be_climbed_is_refused(changes, message, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_study_is_extended_to_another_scale(ladder):
     for width, number in ((8, 1), (32, 3)):
         refuses(f"given scale {number} of ", ladder.extend, {"width": width}, climb=True, progress=False)

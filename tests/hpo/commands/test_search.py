@@ -215,8 +215,9 @@ def assert_trained(study, number):
     assert (study.trials["score"] == 2 * study.trials["lr"]).all()
 
 
+@pytest.mark.slow("of_any_name", "of_both", "of_task")
 @pytest.mark.parametrize("name", FORMS)
-def test_a_path_and_its_function_are_the_same_objective(forms, name):
+def test_a_path_its_function_and_a_command_line_are_the_same_objective(forms, capsys, name):
     by_path = found(f"forms:{name}", space=None if name == "of_trial" else SPACE, trials=2, name="path")
     study = found(getattr(forms, name), space=SPACE, trials=2, name="function")
     assert by_path.config["objective"] == study.config["objective"] == f"forms:{name}{FORMS[name]}"
@@ -224,6 +225,10 @@ def test_a_path_and_its_function_are_the_same_objective(forms, name):
     assert by_path.trials["score"].tolist() == study.trials["score"].tolist()
     assert known_study("function").described.method == {"preprocessing": "as it is"}
     assert study.reproduce().is_reproduced
+    typed = (f"objective=forms:{name}", *TYPED, *(() if FORMS[name] else NO_TRAINER))
+    assert commands.hpo(capsys, "search", *typed)[0] == 0
+    assert hpo.load("typed").config["objective"] == hpo.compose(*typed)["objective"] == f"forms:{name}{FORMS[name]}"
+    assert_trained(hpo.load("typed"), 2)
 
 
 def test_a_function_without_a_module_may_take_a_task():
@@ -233,16 +238,6 @@ def test_a_function_without_a_module_may_take_a_task():
     assert (study.reproduce().is_reproduced, study.train(progress=False)["score"]) == (True, study.best.score)
     shutil.copy(study.folder / "report.json", "mailed.json")
     refuses("is stored only in the folder of its study; give that", hpo.reproduce, "mailed.json", trust=True)
-
-
-@pytest.mark.usefixtures("forms")
-@pytest.mark.parametrize("name", FORMS)
-def test_a_command_line_calls_it_by_its_names(capsys, name):
-    typed = (f"objective=forms:{name}", *TYPED, *(() if FORMS[name] else NO_TRAINER))
-    assert commands.hpo(capsys, "search", *typed)[0] == 0
-    study = hpo.load("typed")
-    assert study.config["objective"] == hpo.compose(*typed)["objective"] == f"forms:{name}{FORMS[name]}"
-    assert_trained(study, 2)
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ def opened(**arguments):
     return hpo.open(**given, settings=settings)
 
 
+@pytest.mark.slow
 def test_one_trial_after_another_is_the_search_by_one_worker():
     """The reference is `hpo.search` in free order, which knows all earlier results."""
     with opened(strategy="evolutionary", trials=9) as session:
@@ -131,6 +132,7 @@ def test_the_median_rule_says_when_to_stop():
         assert session.tell(behind) == {"state": "stopped", "score": 0.5, "error": None}
 
 
+@pytest.mark.slow
 def test_steps_rise_and_are_counted_on_from_what_a_trial_continues():
     asha = {"name": "asha", "min_amount": 2, "max_amount": 6, "eta": 3}
     with opened(trials=4, strategy=asha) as session:

@@ -46,6 +46,7 @@ def trainer(monkeypatch):
     Path("typed_trainer.py").write_text(TRAINER)
 
 
+@pytest.mark.slow
 def test_an_objective_of_a_configuration_gets_its_own_keys_alone(capsys):
     typed = ("objective=typed_trainer:own(config)", "+lr=0.25")
     _, out, err = hpo(capsys, "search", *typed, "space.lr=[0.25,0.5]", *RUN)
@@ -92,7 +93,6 @@ def test_typed_words_that_are_nearly_right_are_refused_with_what_to_write(capsys
 
 
 def test_the_directions_of_a_few_names_are_known_and_any_other_must_be_given():
-    """A wrong guess finds the worst configuration."""
     names = {"loss": "minimize", "error": "minimize", "perplexity": "minimize", "score": "maximize"}
     splits = {f"{split}{name}": names[name] for split in ("val_", "eval/", "test_", "dev_") for name in names}
     for metric, direction in (DIRECTIONS | names | splits).items():

@@ -28,6 +28,7 @@ LR = {"lr": (0.1, 1.0)}
 ACTS, LOW = ["relu", "gelu"], 1e-5
 
 
+@pytest.mark.slow
 def test_a_function_that_continues_from_its_state_is_searched_by_asha():
     @hpo.objective(continues=True, continues_with=("epochs",))
     def train(config, trial):
@@ -156,6 +157,7 @@ def test_an_objective_whose_space_is_not_in_its_text_is_refused_with_the_way(obj
     refuses(hpo.HpoError, says, found, objective, space=None)
 
 
+@pytest.mark.slow
 def test_a_given_space_serves_what_is_not_in_the_text():
     space = {"act": ["relu", "gelu"], "x": {"low": 0.0, "high": 1.0, "when": {"act": ["gelu"]}}}
     assert set(found(conditional, space=space, trials=4).trials["state"]) == {"complete"}

@@ -75,6 +75,7 @@ async def with_reports(config, trial):
     return config["lr"]
 
 
+@pytest.mark.slow
 def test_a_coroutine_is_run_also_where_a_loop_runs_already_as_in_a_notebook_and_is_stopped_at_a_report():
     async def cell():
         return found(with_reports, space=LR, trials=2)

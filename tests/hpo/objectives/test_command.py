@@ -122,6 +122,7 @@ def test_each_trial_has_its_own_copy_of_the_file_with_its_values():
     assert yaml.safe_load(Path("base.yaml").read_text()) == yaml.safe_load(BASE)
 
 
+@pytest.mark.slow
 def test_the_values_in_the_file_are_the_default_and_are_tried_first_and_a_stranger_sees_the_file(capsys, monkeypatch):
     rate = "+space.training.learning_rate={low: 1e-5, high: 1.0, log: true}"
     words = (rate, "+space.training.epochs={low: 1, high: 50}", "space.amp=[true,false]", "strategy=random")

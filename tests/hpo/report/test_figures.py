@@ -59,7 +59,7 @@ CASES = {
 }
 
 
-@pytest.mark.quick("conditional", "one value of each", "all failed", "imports", "front of less training")
+@pytest.mark.quick("all failed")
 @pytest.mark.slow("several metrics", "one metric and a limit", "odd choices", "scales")
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES)

@@ -49,6 +49,7 @@ def members_of(rows):
     return [number for number, a, b in points if not any(c <= a and d <= b and (c, d) != (a, b) for _, c, d in points)]
 
 
+@pytest.mark.slow
 def test_the_front_is_the_one_of_all_pairs_in_the_order_of_the_leading_metric(report, trials):
     complete = trials[trials.state == "complete"]
     within = complete[complete.latency <= 6]

@@ -77,7 +77,6 @@ def test_of_several_metrics_the_chosen_one_has_all_the_front_its_first_members_a
 
 
 def test_the_longest_note_fits_into_a_tag(tmp_path):
-    """Twenty hyperparameters with long names and texts as values, four metrics, and twenty limits."""
     names, keys = ([f"{letter * 80}{n}" for n in range(20)] for letter in "mn")
     tree = toy_config(space={"toy": {key: {"choices": ["v" * 300, "w" * 300]} for key in keys}})
     tree["toy"] |= dict.fromkeys(keys, "v" * 300)

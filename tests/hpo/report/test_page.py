@@ -52,6 +52,7 @@ def written(tmp_path_factory):
     return summary, page
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing(written):
     page = Page(written[1])
     for tag, attributes in page.elements:
@@ -117,7 +118,6 @@ def hostile_value(task):
 @pytest.mark.slow
 @pytest.mark.parametrize("title", [None, "Does depth help?\n5 % <more>"])
 def test_what_a_person_called_it_is_the_title_of_every_page_and_table(title):
-    """The study's name stands below it; without a title it is the name."""
     study = found(lambda config: config["lr"], name="toy", trials=1)
     text, name = study.report(title=title, checklist=True, latex=True).page.read_text(encoding="utf-8"), "Study toy"
     markdown, checklist, latex = ((study.folder / x).read_text() for x in ("report.md", "checklist.md", "tables.tex"))

@@ -28,7 +28,6 @@ def searched(space, config=None):
     ({"lr": [0.6, 0.7]}, None, "lr"), ({"lr": [0.6, 0.7], "width": [1, 2]}, {"lr": 0.6}, "width"),
 ])  # fmt: skip
 def test_a_default_that_does_not_exist_is_not_scored(space, config, missing):
-    """The objective could train with None, but nobody configured that."""
     report = searched(space, config)
     assert json.loads(Path("runs/s/test.json").read_text())["default"] is None
     why = report["baselines"]["default"]["missing"]

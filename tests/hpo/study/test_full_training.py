@@ -104,7 +104,6 @@ def test_everything_names_the_same_trial_and_full_trainings_have_their_own_time(
 
 @pytest.mark.slow
 def test_full_trainings_continue_from_the_states_of_the_search_and_change_nothing_else(tmp_path):
-    """A comparison counts them after the search; they are reproduced; a larger budget gives the same trials."""
     small = run(tmp_path / "cut", tree(5))
     trained = [line.split() for line in (tmp_path / "cut" / "trained.txt").read_text().splitlines()]
     assert {(found, end) for state, found, end in trained if state.endswith("_full")} == {("1", "8"), ("2", "8")}

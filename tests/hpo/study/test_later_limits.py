@@ -95,7 +95,6 @@ def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
 
 @pytest.mark.slow
 def test_other_limits_than_those_of_the_search_leave_its_trials_what_they_are():
-    """The search knew its own limits; replay, reproduction and a larger budget go by these."""
     options = {"strategy": {"name": "evolutionary", "population": 4}, "limits": {"latency_ms": 6}}
     options |= {"space": {"width": [1, 2, 3, 4, 5, 6, 7, 8], "depth": [1, 2, 3]}}
     study, same = searched("own", trials=14, **options), searched("same", trials=18, **options)

@@ -45,7 +45,6 @@ def place(tmp_path):
 
 
 def test_a_study_continues_elsewhere_from_its_copy(toy, url, tmp_path, caplog):
-    """Links, empty folders and hidden files of its states come back too; each content is sent once."""
     (toy.path / "old").write_text("old")
     toy.test_log_path.write_text('{"time": "once", "study": "toy", "trial": 0, "fingerprint": "f"}\n')
     state = toy.states_dir / "x"

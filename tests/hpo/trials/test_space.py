@@ -105,6 +105,10 @@ def test_first_points_are_completed_by_defaults_or_the_configurations_own_values
 
 @pytest.mark.parametrize(("tree", "words"), [
     ({"a": {"low": 1, "high": 1}}, "low must be below high"),
+    ({"a": {"low": 0, "high": 1, "log": True}}, "above 0"), ({"a": {"low": 1, "high": 2, "values": [1]}}, "one of"),
+    ({"a": []}, "empty"), ({"a": [0.1, 0.001, 0.01]}, "must be in order"), ({"a": [[1], [2]]}, r"given \[1\]"),
+    ({"a": {"low": float("-inf"), "high": 1.0}}, "finite"),
+    ({"a": {"values": [1], "when": {"x": [1]}}}, "'x' is not searched"),
     ({"a": {"low": 0.5, "high": 3, "integer": True}}, "whole number"),
     ({"a": {"low": 1, "high": 3, "log": 1}}, r"a\.log: must be true or false, given 1"),
     ({"a": {"low": 0.5, "high": 1, "integer": "no"}}, r"a\.integer: must be true or false, given 'no'"),

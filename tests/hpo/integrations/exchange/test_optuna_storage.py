@@ -50,6 +50,7 @@ def imported(capsys, url, *words):
     return prints(capsys, "import", "mine", "--optuna", url, *words)
 
 
+@pytest.mark.slow
 def test_an_exported_study_reads_there_as_it_does_here_and_comes_back(capsys, toy):
     assert {row["state"] for row in toy} == {"complete", "failed"}
     record = read_study(known_study("toy"))
@@ -79,6 +80,7 @@ def test_a_journal_is_a_storage_for_a_copy_too():
     assert [trial.values for trial in there.trials] == [trial.values for trial in original().trials]
 
 
+@pytest.mark.slow
 def test_bad_exports_are_one_line(capsys, toy):
     exported(capsys)
     for arguments, word in (
@@ -92,6 +94,7 @@ def test_bad_exports_are_one_line(capsys, toy):
         assert "secret" not in err
 
 
+@pytest.mark.slow
 def test_a_search_by_amounts_is_exported_as_a_pruner_of_optuna_would_have_left_it(capsys):
     @toolkit.objective(continues=True)
     def late(config, trial):

@@ -50,6 +50,7 @@ CASES = {
 CASES["metrics"]["study"] |= {"metrics": {"score": "maximize", "size": "minimize"}, "limits": {"latency": 8.0}}
 
 
+@pytest.mark.nightly("metrics", "folds")
 @pytest.mark.parametrize("case", CASES)
 def test_a_study_that_has_ended_has_every_part_and_its_state_is_that_of_hpo_show(tmp_path, case):
     folder = StudyFolder(tmp_path / "toy")

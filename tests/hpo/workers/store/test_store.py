@@ -38,7 +38,6 @@ def test_a_folder_comes_back_and_its_digest_depends_on_its_content_alone(tmp_pat
 
 
 def test_links_within_the_folder_travel_as_links_and_their_targets_count(tmp_path):
-    """A training that keeps its last state by a link would begin anew without it."""
     for name, target in {"one": "step_3", "other": "step_4"}.items():
         folder = written(tmp_path / name, {("step_3", "f"): b"third", ("step_4", "f"): b"fourth"})
         (folder / "latest").symlink_to(f"d{target}")
