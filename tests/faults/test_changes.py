@@ -24,6 +24,8 @@ from tests.hpo.cli.commands import refused
 from tests.hpo.commands.searched import HERE, found, refuses
 from tests.studies import rows, run_toy, shipped, toy_config
 
+pytestmark = pytest.mark.slow
+
 FEW, ALL = 4, 9
 RESUME = ("resume", "toy", f"study.trials={ALL}")
 TRAINER = """
@@ -85,7 +87,6 @@ def goes_on(capsys, *arguments):
     return err
 
 
-@pytest.mark.slow
 def test_an_edited_configuration_is_refused_by_every_command_that_would_use_it(whole, capsys):
     edit("runs/toy/config.yaml", "momentum: 0.5", "momentum: 0.25")
     assert "hpo resume toy --allow-changes" in refused(capsys, *RESUME)
@@ -234,7 +235,6 @@ def test_a_changed_function_and_changed_data_continue_a_study_where_that_is_allo
     assert (again, "the function changed" in report, "data: train was" in report) == ([1, 1, 4], True, True)
 
 
-@pytest.mark.slow
 def test_a_new_study_without_a_name_says_what_changed(capsys):
     def searched(space, factor=2, **given):
         return hpo.search(by_lr(factor), space, **CALL, **given).name, capsys.readouterr().out
@@ -251,7 +251,6 @@ def test_a_new_study_without_a_name_says_what_changed(capsys):
     assert "a new study" not in searched({"lr": [1, 2]}, progress=False)[1]
 
 
-@pytest.mark.slow
 def test_a_function_from_python_is_read_again_from_its_study_alone(capsys):
     def train(config, trial):
         return config["lr"] + trial.seed % 7

@@ -85,6 +85,7 @@ def test_a_dataclass_is_rebuilt_with_what_is_changed_or_searched():
     assert study.best.score == 2.9
 
 
+@pytest.mark.slow
 def test_an_importable_function_gets_objects_too_with_what_its_module_gives(monkeypatch):
     monkeypatch.syspath_prepend(Path.cwd())
     Path("importable.py").write_text(

@@ -67,7 +67,7 @@ NOT_LOADED = {
 }
 
 
-@pytest.mark.nightly("*num_heads=7*")
+@pytest.mark.slow
 @pytest.mark.parametrize("code", NOT_LOADED)
 def test_what_is_not_needed_yet_is_not_loaded(code):
     assert not loaded_by(code) & {*NOT_LOADED[code].split()}

@@ -13,6 +13,8 @@ from hpo.workers.dispatch.dispatcher import Gpus
 from tests.hpo.cli.commands import QUICK, hpo, prints, refused, searched
 from tests.studies import dispatch_section, prepared, rows, toy_config
 
+pytestmark = pytest.mark.slow
+
 
 def tree(strategy="evolutionary", objective="toys:score", dispatch=None, **study):
     made = toy_config(strategy, trials=12, objective=objective)
@@ -57,7 +59,6 @@ def test_minutes_are_those_of_the_simulated_workers(capsys):
     assert says in prints(capsys, "resume", "toy", "study.minutes=6")
 
 
-@pytest.mark.slow
 def test_the_cheapest_within_one_standard_error_wins_if_configured(capsys):
     code = "def score(task):\n    return {'score': task['seed'] % 1000 / 1e3}\n"
     code += "def describe_cost(config):\n    return float(config['toy']['width'])\n"
@@ -95,7 +96,6 @@ def test_other_lanes_on_resume_are_refused(capsys):
     assert rows(Path("runs/toy/trials.csv")) == before
 
 
-@pytest.mark.slow
 def test_a_search_of_free_order_on_simulated_workers_is_replayed_in_one_process_from_what_it_knew(capsys):
     searched(capsys, simulated(3, order="free"))
     learned = [row["learned"] for row in rows(Path("runs/toy/trials.csv"))]
@@ -139,7 +139,6 @@ def test_units_that_shrink_are_a_failure_that_says_so(capsys, body, says):
     assert says in prints(capsys, *with_objective(body=body, returned="1.0"), code=1)
 
 
-@pytest.mark.slow
 def test_a_point_that_the_objective_refuses_is_a_failed_trial_and_not_the_end(capsys):
     space = ["space=none", "+space.model.d_model=[16,24]", "+space.model.num_heads=[4,3]", "model.num_heads=4"]
     quick = [text for text in QUICK if not text.startswith(("space", "~space", "model.d_model", "study.trials"))]

@@ -22,6 +22,7 @@ STORE = "sqlite:///mlflow.db"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transfer", [shutil.move, shutil.copytree])
 def test_a_moved_or_copied_study_goes_on_and_its_test_evaluations_count_once(tmp_path, transfer):
     run_toy(tmp_path / "runs/toy", toy_config(trials=2))

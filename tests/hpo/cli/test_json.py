@@ -53,6 +53,7 @@ def test_what_json_cannot_say_is_null_and_paths_are_text():
     assert json_line(values).isascii()
 
 
+@pytest.mark.slow
 def test_a_study_has_the_same_fields_from_every_command(capsys, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("hpo.session.session.LocalDispatcher.gpus", Gpus(2, 2.0))

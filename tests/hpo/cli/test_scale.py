@@ -75,6 +75,7 @@ def grows_in_the_second(task):
     return {step: {"first": 1.0, "second": float(task["config"]["width"])} for step in task["steps"]}
 
 
+@pytest.mark.slow
 def test_the_picture_is_written_as_png_or_html(capsys):
     for kind, head in (("png", b"\x89PNG\r\n\x1a\n"), ("html", b"<!DOCTYP")):
         code, out, _ = hpo(capsys, "scale", "--check", *LAYERS, WIDTHS, "power=0", "--output", f"x.{kind}")

@@ -15,6 +15,8 @@ from tests.hpo.cli.commands import documented, printed, prints, refused
 from tests.hpo.cli.commands import hpo as command
 from tests.hpo.commands.searched import SPACE, found, refuses, score
 
+pytestmark = pytest.mark.slow
+
 OWN = {"lr": 0.5, "net.layers": 2, "net.act": "tanh", "dropout": 0.125}
 
 
@@ -24,7 +26,6 @@ def opened(**arguments):
     return hpo.open(**given, settings=settings)
 
 
-@pytest.mark.slow
 def test_one_trial_after_another_is_the_search_by_one_worker():
     """The reference is `hpo.search` in free order, which knows all earlier results."""
     with opened(strategy="evolutionary", trials=9) as session:
@@ -49,7 +50,6 @@ def test_values_are_those_that_a_function_gets():
             trial["nothing"]
 
 
-@pytest.mark.slow
 def test_a_reported_result_is_in_the_record_at_once_and_other_trials_stay_open():
     session = opened()
     done, left, failed = session.ask(), session.ask(), session.ask()
@@ -87,7 +87,6 @@ def test_a_point_added_by_the_user_is_asked_for_next():
         assert session.ask().point == {**OWN, "lr": 0.25}
 
 
-@pytest.mark.slow
 def test_a_budget_ends_it_and_a_larger_one_goes_on():
     with opened(trials=2) as session:
         assert [trial.number for trial in session] == [0, 1]
@@ -132,7 +131,6 @@ def test_the_median_rule_says_when_to_stop():
         assert session.tell(behind) == {"state": "stopped", "score": 0.5, "error": None}
 
 
-@pytest.mark.slow
 def test_steps_rise_and_are_counted_on_from_what_a_trial_continues():
     asha = {"name": "asha", "min_amount": 2, "max_amount": 6, "eta": 3}
     with opened(trials=4, strategy=asha) as session:
@@ -217,7 +215,6 @@ def asked(capsys):
     return printed(capsys, "ask", "lab")[0]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("lab")
 def test_a_search_by_commands(capsys, monkeypatch):
     trial = asked(capsys)
@@ -248,7 +245,6 @@ def test_a_search_by_commands(capsys, monkeypatch):
         assert "another program trained the study's trials" in refused(capsys, *words)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("lab")
 def test_bad_results_are_refused_and_change_nothing(capsys, monkeypatch):
     asked(capsys)

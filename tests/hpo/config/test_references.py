@@ -17,6 +17,8 @@ from tests.hpo.cli.commands import prints, refused
 from tests.hpo.commands.searched import HERE, note, noted
 from tests.studies import compose_config, config_from_dict, prepare_study, refuses
 
+pytestmark = pytest.mark.slow
+
 OBJECTIVE = """
 import json
 def train(config):
@@ -69,7 +71,6 @@ def is_right(config, base, extra=1):
     return True
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("own")
 def test_a_reference_to_a_searched_key_follows_the_point_everywhere(capsys):
     prints(capsys, "search", *REFS, "study.trials=3")
@@ -150,7 +151,6 @@ def test_a_configuration_of_omegaconf_keeps_its_references():
     assert one["text"] == "${base}"
 
 
-@pytest.mark.slow
 def test_a_part_of_a_configuration_of_omegaconf_keeps_what_refers_to_the_inside_of_it(monkeypatch):
     monkeypatch.setenv("MY_LR", "[0.5, 2]")
     train = {

@@ -9,6 +9,8 @@ from hpo.config.sections import FAILURES
 from tests.hpo.commands.searched import found, refuses
 from tests.studies import shipped
 
+pytestmark = pytest.mark.slow
+
 
 def states(train, **given):
     return found(train, **given).trials["state"].tolist()
@@ -20,7 +22,6 @@ def fails_at_first(config, trial):
     return 1.0
 
 
-@pytest.mark.slow
 def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_fixed():
     def train(config):
         if not Path("fixed").exists():
@@ -35,7 +36,6 @@ def test_it_stops_with_the_error_keeps_the_budget_and_goes_on_once_that_is_fixed
     assert states(train, **given) == ["failed"] * 8 + ["complete"] * 12
 
 
-@pytest.mark.slow
 def test_other_errors_one_success_or_a_budget_that_is_used_up_let_it_go_on():
     def differently(config):
         raise ValueError(f"with {config['lr']}")
@@ -50,7 +50,6 @@ def test_other_errors_one_success_or_a_budget_that_is_used_up_let_it_go_on():
     assert states(fails_at_first, trials=3) == ["failed"] * 3
 
 
-@pytest.mark.slow
 def test_how_many_must_fail_is_a_setting_which_may_change_and_a_replay_repeats_them():
     def states_with(most):
         return states(fails_at_first, trials=8, name="few", settings={"study.stop_after_failures": most})
@@ -72,7 +71,6 @@ def test_a_metric_that_the_first_training_does_not_report_stops_the_search():
     assert hpo.load("train").trials["state"].tolist().count("failed") == 2
 
 
-@pytest.mark.slow
 def test_a_metric_that_another_training_has_reported_or_that_is_no_number_is_the_failure_of_a_trial():
     def at_first(config, trial):
         return {"accuracy": 1.0} if trial.number == 0 else {"loss": 1.0}

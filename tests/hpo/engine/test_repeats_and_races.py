@@ -14,6 +14,8 @@ from hpo.trials.history import History
 from hpo.workers.dispatch.local import LocalDispatcher
 from tests.studies import ORDERED, REPOSITORY, STRATEGIES, prepared, refuses, run_toy, toy_config
 
+pytestmark = pytest.mark.slow
+
 
 def config(*given, **study):
     tree = toy_config(*given)
@@ -41,7 +43,6 @@ def test_repeats_train_each_fold_with_other_seeds_and_the_score_is_their_mean():
     assert [row["fold_0"] for row in single] == [row["fold_0_repeat_0"] for row in found]
 
 
-@pytest.mark.slow
 def test_a_race_saves_folds_of_trials_that_are_clearly_behind_and_keeps_the_winner():
     whole, raced = (run_toy(Path(f"after_{after}"), folds_config(after)) for after in (None, 2))
     stopped = [row for row in raced if row["state"] == "stopped"]
@@ -60,7 +61,6 @@ def test_an_objective_that_cannot_continue_is_refused_for_halving():
     refuses(HpoError, "CONTINUES", prepared, Path("s"), config("hyperband", None, 12, "toy_score:score"))
 
 
-@pytest.mark.slow
 def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
     study = prepared(Path("s"), config("random", None, 12, finalists=4, finalist_repeats=2))
     record = open_study(study)
@@ -80,7 +80,6 @@ def test_the_winner_is_chosen_among_the_finalists_on_fresh_seeds():
     assert [f.again.outcomes for f in finalists()] == [f.again.outcomes for f in known], "everything is done"
 
 
-@pytest.mark.slow
 def test_imported_trials_teach_the_strategy_and_cost_no_budget():
     old = run_toy(Path("runs/old"), config("evolutionary", None, 12))
     folder, given = Path("runs/new"), {"name": "new", "imports": "old"}
@@ -95,7 +94,6 @@ def test_imported_trials_teach_the_strategy_and_cost_no_budget():
     assert run_toy(folder, config("evolutionary", None, 12, **given))[:8] == new
 
 
-@pytest.mark.slow
 def test_a_whole_number_in_a_range_of_fractions_is_the_same_point_when_it_is_read_back():
     space = {"toy": {"momentum": {"low": 0.0, "high": 2.0}, "layers": {"choices": [0, 1, False]}}}
     space |= {"first": [{"toy.momentum": 1, "toy.layers": False}]}

@@ -19,6 +19,8 @@ from hpo.trials.trial import Outcome, Proposal, TaskLayout
 from tests.hpo.cli.commands import refused
 from tests.studies import refuses, run_toy, toy_config
 
+pytestmark = pytest.mark.slow
+
 SPACE = space_from_dict({"layers": [1, 2, 3]})
 
 
@@ -94,7 +96,6 @@ def test_a_result_that_another_program_writes_of_our_running_trial_is_replaced_b
     assert [trial.values for trial in in_optuna(study).trials] == [[0.5], [0.6], [0.7]]
 
 
-@pytest.mark.slow
 def test_the_record_of_a_study_is_not_imported_and_what_to_do_is_said(capsys):
     run_toy(Path("runs/toy"), toy_config("random", trials=5))
     for name in ("toy", "other"):

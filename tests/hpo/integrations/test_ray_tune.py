@@ -45,6 +45,7 @@ def test_a_function_that_returns_nothing_is_scored_by_what_it_reported(score, di
     assert study.reproduce().is_reproduced
 
 
+@pytest.mark.slow
 def test_which_report_counts_decides_the_study():
     names = [found(losses, space=LR, metric="loss", score=score, trials=1).name for score in (None, "last", "best")]
     assert names == ["losses", "losses-2", "losses"]

@@ -14,6 +14,8 @@ import pytest
 import hpo
 from tests.hpo.commands.searched import HERE, found
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
@@ -81,7 +83,6 @@ importlib.import_module = interrupted
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("before", "says"), [
     ("", r"stopped: \d of 2 trials are saved in runs/train; repeat the call to go on\n"),
     (EARLY, r"stopped( before any training began)?; repeat the call to go on\n"),

@@ -8,6 +8,8 @@ import pytest
 import hpo
 from tests.hpo.cli.commands import hpo as command
 
+pytestmark = pytest.mark.slow
+
 
 def searched(space, config=None):
     def score(config, trial):

@@ -12,6 +12,8 @@ from hpo.study.extension import choose_trials, extension_of
 from hpo.trials.history import History
 from tests.studies import STRATEGIES, config_from_dict, prepared, read_study, refuses, run_toy, toy_config
 
+pytestmark = pytest.mark.slow
+
 CONTINUES = True
 CONTINUES_WITH = ("toy.epochs",)
 
@@ -50,7 +52,6 @@ def trained(folder, config):
         return [trial.outcomes[0].metrics["trained"] for trial in record.trials()]
 
 
-@pytest.mark.slow
 def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with_their_scores(tmp_path):
     config = tree(stop_without_gain=1000)
     run_toy(tmp_path / "old", config)
@@ -62,7 +63,6 @@ def test_the_best_are_trained_anew_with_their_points_and_seeds_and_compared_with
     assert compared == [(5.0, 5.0, 0.0, False), (4.0, 4.0, 0.0, False)]
 
 
-@pytest.mark.slow
 def test_halved_trials_continue_from_their_states_with_the_same_result_if_those_are_gone(tmp_path):
     halved = tree(STRATEGIES["asha"] | {"max_amount": 2, "eta": 2}, trials=8)
     run_toy(tmp_path / "old", halved)
@@ -96,7 +96,6 @@ def test_changes_that_make_scores_incomparable_are_refused_in_one_line(tmp_path)
     refuses(HpoError, "no trial is complete", choose_trials, prepared(tmp_path / "new", tree()), History(), 2, ())
 
 
-@pytest.mark.slow
 def test_a_stopped_trial_is_trained_to_the_end_from_where_it_was_stopped(tmp_path):
     config = tree(trials=10, stop_rule="median", lanes=1) | {"space": {"toy": {"layers": list(range(1, 11))}}}
     config["toy"]["epochs"] = 4

@@ -12,6 +12,8 @@ from tests.hpo.cli.commands import hpo, printed
 from tests.hpo.commands.searched import found
 from tests.studies import StudyFolder, StudyRun, prepared, toy_config
 
+pytestmark = pytest.mark.slow
+
 METRICS = {"score": "maximize", "size": "minimize"}
 
 
@@ -51,7 +53,6 @@ def test_a_trial_beyond_a_limit_on_fresh_seeds_is_not_chosen(tmp_path, goal):
     assert ([layers(finalist.trial) for finalist in run.finalists], run.winner) == ([3], None)
 
 
-@pytest.mark.slow
 def test_everything_prints_the_score_that_chose_the_winner_with_that_of_the_search(capsys):
     def seeded(config, trial):
         trial.report(epoch=1, score=config["lr"] / 10 + trial.seed % 97 / 100)

@@ -24,6 +24,7 @@ def toy(capsys, folds=1, **changes):
     return searched(capsys, tree)
 
 
+@pytest.mark.slow
 @pytest.mark.nightly("3")
 @pytest.mark.parametrize("folds", [1, 3])
 def test_the_whole_front_is_scored_in_one_evaluation(capsys, folds):

@@ -17,6 +17,8 @@ from hpo.trials.trial import Outcome, TaskLayout
 from tests import tracked
 from tests.studies import STRATEGIES, Notes, prepared, rows, toy_config
 
+pytestmark = pytest.mark.slow
+
 CONTINUES = True
 # Layers whose full training fails.
 FAULT = Path("fault.json")
@@ -102,7 +104,6 @@ def test_everything_names_the_same_trial_and_full_trainings_have_their_own_time(
     assert report["cost"]["training_seconds"] == pytest.approx(sum(trial.seconds for trial in found.trials))
 
 
-@pytest.mark.slow
 def test_full_trainings_continue_from_the_states_of_the_search_and_change_nothing_else(tmp_path):
     small = run(tmp_path / "cut", tree(5))
     trained = [line.split() for line in (tmp_path / "cut" / "trained.txt").read_text().splitlines()]
@@ -120,7 +121,6 @@ def test_full_trainings_continue_from_the_states_of_the_search_and_change_nothin
     assert (len(full), large.winner.score >= small.winner.score) == (len(set(full)), True)
 
 
-@pytest.mark.slow
 def test_an_interrupted_full_training_continues_and_no_finished_one_is_repeated(tmp_path, monkeypatch):
     written, calls = Notes.write_full_outcome, []
 
@@ -140,7 +140,6 @@ def test_an_interrupted_full_training_continues_and_no_finished_one_is_repeated(
     assert found.winner.amount == 8
 
 
-@pytest.mark.slow
 def test_the_next_trial_replaces_one_whose_full_training_fails_and_continues_from_its_state(tmp_path):
     expected = run(tmp_path / "sound", tree(14)).further
     FAULT.write_text(json.dumps([trial.point["toy.layers"] for trial in expected]))
@@ -153,7 +152,6 @@ def test_the_next_trial_replaces_one_whose_full_training_fails_and_continues_fro
     assert (found.is_trained, found.winner.amount) == (True, 8)
 
 
-@pytest.mark.slow
 def test_without_its_state_a_full_training_starts_again_with_its_own_curve(tmp_path, monkeypatch):
     monkeypatch.setattr("hpo.study.winner.training.copy_tree", lambda *_: None)
     for trial in run(tmp_path / "toy", tree(5)).further_trained:

@@ -14,6 +14,8 @@ from tests.hpo.cli.commands import printed, prints, refused
 from tests.hpo.commands.searched import found
 from tests.studies import Notes, StudyFolder, read_study, refuses
 
+pytestmark = pytest.mark.slow
+
 
 def measured(config):
     return {"accuracy": 0.5 + config["width"] / 10, "latency_ms": 2.0 * config["width"]}
@@ -42,7 +44,6 @@ def test_who_started_a_study_is_listed_stays_who_continues_it_and_is_not_publish
     assert {"ada-lovelace" in path.read_text() for path in Path("studies/hers").iterdir()} == {False}
 
 
-@pytest.mark.slow
 def test_what_is_measured_is_kept_of_every_trial_and_decides_nothing():
     plain, measuring = searched("plain"), searched("measuring", measured=["latency_ms"])
     points = [study.trials[["width", "score"]].to_dict("list") for study in (plain, measuring)]
@@ -73,7 +74,6 @@ def choices_of(study):
     return [(each.key, each.before, each.after, each.trials, each.is_test_open) for each in changes]
 
 
-@pytest.mark.slow
 def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
     study = searched("limited", strategy="evolutionary")
     before = study.trials
@@ -93,7 +93,6 @@ def test_limits_after_a_search_choose_again_and_train_nothing(capsys):
     assert choices_of(study) == [("study.limits", *change) for change in changes]
 
 
-@pytest.mark.slow
 def test_other_limits_than_those_of_the_search_leave_its_trials_what_they_are():
     options = {"strategy": {"name": "evolutionary", "population": 4}, "limits": {"latency_ms": 6}}
     options |= {"space": {"width": [1, 2, 3, 4, 5, 6, 7, 8], "depth": [1, 2, 3]}}
@@ -107,7 +106,6 @@ def test_other_limits_than_those_of_the_search_leave_its_trials_what_they_are():
     assert study.resume(trials=18, progress=False).trials[["width", "depth"]].equals(same.trials[["width", "depth"]])
 
 
-@pytest.mark.slow
 def test_limits_are_refused_before_a_search_is_over_and_on_what_trials_did_not_return(capsys):
     study = searched("short", trials=2)
     says = refused(capsys, "resume", "short", "study.limits={latency_ms: 5}", "study.trials=4")

@@ -115,6 +115,7 @@ def test_its_mirror_stays_without_the_option_or_if_a_copy_or_another_study_uses_
     assert (remove_study(removal, mirror=True).mirror, tree(tmp_path / "mirror")) == (url, {})
 
 
+@pytest.mark.slow
 def test_the_command_removes_only_after_a_yes(capsys, monkeypatch, study):
     assert "give --yes" in refused(capsys, "remove", "made")
     for stream in ("stdin", "stdout"):

@@ -261,6 +261,7 @@ def test_failed_trials_are_tried_again_outside_of_the_budget(tmp_path):
     assert states == ["complete"] * 6, "a replay repeats retries, whether or not the trials fail again"
 
 
+@pytest.mark.slow
 def test_a_used_up_budget_stays_and_added_points_that_failed_are_retries(tmp_path):
     config, study = with_faults(tmp_path / "study", trials=3)
     assert "a retry of trial 2 (a retry uses no budget); `hpo resume study`" in study.add({"toy.lr": 0.2}).says
