@@ -105,7 +105,7 @@ def test_a_training_logs_to_the_run_of_its_trial_and_neither_writes_over_the_oth
         assert further.data.metrics == {"further": 1.0}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_of_several_trainings_of_a_trial_has_a_run_below_the_trials(capsys):
     search(capsys, "repeated", "study.repeats=2")
     found = runs()

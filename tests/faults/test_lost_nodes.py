@@ -49,7 +49,7 @@ def steps(task):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_process_takes_the_others_with_it_and_the_task_is_tried_again():
     Path("mine.py").write_text(RANKS)
     settings = dispatch_section(workers=1, processes_per_task=3, cpus_per_worker=0.3, retries=1)

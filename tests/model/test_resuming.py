@@ -112,7 +112,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_saving_a_state_takes_little_memory(tmp_path):
     assert float(subprocess.check_output([sys.executable, "-c", SAVING, str(tmp_path / "state")], text=True)) < 1.3
 

@@ -159,7 +159,7 @@ def test_what_a_killed_process_had_half_compiled_is_not_found_by_the_next_one(fo
     assert os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] == "0"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch asks for it where a graph ends.
 def test_a_compiled_network_trains_and_is_evaluated_as_the_plain_one(fold, monkeypatch, tmp_path):
     calls = []

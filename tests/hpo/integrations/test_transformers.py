@@ -70,7 +70,7 @@ def test_the_best_is_kept_where_it_is_loaded_at_the_end(digits):
     assert equal(weights, digits(state="other", amount=worst["epoch"])[2])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_final_model_needs_no_validation_split(digits, tmp_path):
     curve, result, weights = digits(validation=[])
     assert (curve, result, bool(weights)) == ([], {}, True)
@@ -267,7 +267,7 @@ def hp_space(trial):
     return {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True)}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_space_may_be_hp_space_and_the_score_a_formula_as_of_hyperparameter_search(tmp_path):
     trainer = new_trainer(tmp_path, compute_metrics=measures)
     more = {"metric": "score", "direction": "maximize", "measured": ["right", "loss"]}
