@@ -143,6 +143,10 @@ def read_table(config: TableConfig) -> Table:
             "data.columns: no column of the table could be a hyperparameter; list the hyperparameters' columns here"
         )
     rows = _rows(zip(numbers, records, strict=True), chosen, scores, cost, path)
+    if not rows:
+        raise ValueError(
+            f"data.metric: no row of the table has finite numbers in {', '.join(results)}; give a column with results"
+        )
     values = {name: _ordered({key[place]: None for key in rows}) for place, name in enumerate(chosen)}
     left_out = tuple(name for name in names if name not in (*chosen, *results, *where))
     table = Table(values, rows, len(scores), absent, left_out, (_file(path),))

@@ -30,15 +30,15 @@ def _at_terminal(header: Sequence[str], lines: Sequence[Sequence[str]], least: S
     from rich.text import Text
 
     console = Console(file=sys.stdout)
-    columns = dict(zip(header, zip(*lines, strict=True), strict=True))
-    widths = {name: max(map(len, (name, *cells))) for name, cells in columns.items() if any(cells)}
+    columns = [column for column in zip(header, *lines, strict=True) if any(column[1:]) or not lines]
     for name in least:
-        if sum(widths.values()) + _GAP * (len(widths) - 1) > console.width:
-            widths.pop(name, None)
+        widths = [max(map(len, column)) for column in columns]
+        if sum(widths) + _GAP * (len(widths) - 1) > console.width:
+            columns = [column for column in columns if column[0] != name]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
-    for name in widths:
-        table.add_column(Text(name), overflow="fold")
-    for row in zip(*(columns[name] for name in widths), strict=True):
+    for column in columns:
+        table.add_column(Text(column[0]), overflow="fold")
+    for row in [*zip(*columns, strict=True)][1:]:
         table.add_row(*map(Text, row))
     with console.capture() as captured:
         console.print(table)
