@@ -75,6 +75,8 @@ def test_separate_files_are_numbered_train_validation_test(tmp_path):
     ("a.tsv", "\none,x\n", r"a.tsv:2: has no tab, but commas; if commas .* set data\.format=csv"),
     ("a.tsv", "one\n", r"a.tsv:1: has 1 column, 'one'; separate the columns by tabs"),
     ("a.dat", "one,x\0\n", r"a.dat: the name has no ending of a known format"),
+    ("a.tsv", "a\tb\tc\n", "has 3 columns"), ("a.csv", 'text,label\na,b\n"c,d\n', "a.csv:3: is not valid CSV"),
+    ("a.jsonl", '{"text": null, "label": "x"}\n', r"a.jsonl:1: .*null"),
     ("a.jsonl", "[1]\n", r"a.jsonl:1: is a JSON list"),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a.jsonl:2: .*no column .* 'text'"),
     ("a.jsonl", '{"text": "a", "label": "x\\ude00"}\n', r"a.jsonl:1: 'label': contains a lone surrogate"),
