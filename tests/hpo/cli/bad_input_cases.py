@@ -170,6 +170,7 @@ DATA = {
 TABLES = {
     "a table that does not exist": (TABLE, "data.path", "table.csv"),
     "a table without a path": (["data=table", "data.metric=score"], "data.path", "is missing"),
+    "a table without a result": table("lr,score\n1,\n2,nan\n", "no row of the table has finite numbers in score"),
     "a table of one row": table("lr,score\n1,2\n", "data.columns"),
     "a table with a NUL": table("lr,score\na\0,1\nb,2\n", "table.csv", "NUL"),
     "a table that is no Parquet": ([*TABLE, "data.path=t.parquet"], "t.parquet", "Parquet", {"t.parquet": "no"}),

@@ -67,7 +67,6 @@ def test_what_the_winner_and_the_other_trials_give_reason_to_doubt(first, words)
 
 @pytest.mark.parametrize(("bound", "number"), [(100.0, 1), (200.0, 0)])
 def test_a_tested_model_beyond_a_limit_is_said(bound, number):
-    """The model that is trained after the search has all data, and so perhaps a larger vocabulary."""
     trials = many(trial(0, [0.90, 0.91]))
     limited = replace(GOAL, limits=(Limit("size", bound),))
     reasons = cautions(

@@ -102,6 +102,7 @@ def test_the_panel_shows_counts_best_and_running_trials(monkeypatch):
     assert text.splitlines()[-1].rstrip() == "trial 1, fold 2 of 2  epoch 3/9  f1[/x] 1.0000  0 s ago"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert "f1[/x]" in table_text(["f1[/x]"], [["1"]])
+    assert [table_text(["same"] * 2, rows).count("same") for rows in ([], [["1", "2"]])] == [2, 2]
 
 
 def test_with_several_metrics_lines_have_all_and_mark_the_front_and_what_exceeds_a_limit(capsys):

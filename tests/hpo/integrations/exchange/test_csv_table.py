@@ -141,7 +141,6 @@ def test_imports_of_a_study_with_amounts_keep_their_smaller_scales():
 
 
 def test_scores_of_another_metric_or_direction_are_refused(capsys):
-    """Accuracies that are read as losses breed from the worst."""
     text, space = "lr,accuracy,fid\n0.1,0.9,3\n", {"lr": [0.1, 0.2]}
     Path("runs.csv").write_text(text)
     said = refused(capsys, "import", "old", "--csv", "runs.csv", "--metric", "fid")
